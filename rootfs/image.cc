@@ -1,0 +1,58 @@
+#include "rootfs/image.h"
+
+#include <fcntl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+
+namespace sandboxd {
+namespace {
+
+absl::Status NotFound(const std::string& path, absl::string_view why) {
+  return ReasonError(absl::StatusCode::kNotFound, "IMAGE_NOT_FOUND", absl::StrCat("image ", path),
+                     absl::StrCat("no image ", path, ": ", why));
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const Image>> OpenDirectoryImage(const std::string& path) {
+  UniqueFd root(open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+  if (!root.valid()) return NotFound(path, strerror(errno));
+  for (const char* name : {"proc", "sys", "dev"}) {
+    struct stat status;
+    if (fstatat(root.get(), name, &status, AT_SYMLINK_NOFOLLOW) < 0) continue;
+    if (S_ISDIR(status.st_mode)) continue;
+    return ReasonError(absl::StatusCode::kFailedPrecondition, "IMAGE_UNUSABLE",
+                       absl::StrCat("image ", path),
+                       absl::StrCat("the image ", path, " has a /", name,
+                                    " that is not a directory; the sandbox's own goes there"));
+  }
+  auto image = std::make_shared<Image>();
+  image->reference = path;
+  image->layers.push_back(std::move(root));
+  return image;
+}
+
+absl::StatusOr<UniqueFd> CloneTree(int directory) {
+  UniqueFd tree(open_tree(directory, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH));
+  if (!tree.valid()) return ErrnoError("cloning the mount of an image");
+  return tree;
+}
+
+absl::StatusOr<UniqueFd> CloneReadOnly(int directory) {
+  ASSIGN_OR_RETURN(UniqueFd tree, CloneTree(directory));
+  mount_attr attributes = {};
+  attributes.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
+  attributes.propagation = MS_PRIVATE;
+  if (mount_setattr(tree.get(), "", AT_EMPTY_PATH, &attributes, sizeof attributes) < 0) {
+    return ErrnoError("making a mount read-only");
+  }
+  return tree;
+}
+
+}  // namespace sandboxd

@@ -1,0 +1,56 @@
+// What one shim knows of its sandbox: shared by the parts of the shim, which is one thread.
+#ifndef SANDBOXD_RUNTIME_SHIM_CONTEXT_H_
+#define SANDBOXD_RUNTIME_SHIM_CONTEXT_H_
+
+#include <cstdint>
+
+#include <sys/types.h>
+
+#include "runtime/shim/channel.h"
+#include "runtime/shim/plan_view.h"
+#include "runtime/shim/stopwatch.h"
+#include "runtime/shim_protocol.h"
+
+namespace sandboxd::shim {
+
+struct Context {
+  // From the daemon.
+  int connection = -1;  // -1 while no daemon is connected.
+  int listener = -1;
+  int cgroup = -1;  // The sandbox's group; `box` is beneath it.
+  int box = -1;
+  uint32_t id_base = 0;
+  uint32_t id_count = 0;
+  PlanView prepare;
+
+  // The sandbox.
+  ShimState state = ShimState::kPreparing;
+  pid_t init_pid = -1;
+  int init_pidfd = -1;
+  int init_link = -1;
+  int user_namespace = -1;
+  int mount_namespace = -1;
+
+  // Of the launch, for execs.
+  PlanView launch;
+  int exec_filter = -1;
+
+  Stopwatch watch;
+};
+
+inline MessageHeader Header(MessageType type) { return {type, kShimProtocolVersion}; }
+
+// Makes init and the namespaces around it (prepare.cc). On failure init may exist; the caller tears
+// down.
+StageFailure Prepare(Context& context);
+
+// Waits until init runs confined on its root (prepare.cc).
+StageFailure AwaitReady(Context& context);
+
+// Makes the root from the plan's layers and starts init on it (root.cc). `fds` are those of the
+// launch message.
+StageFailure Launch(Context& context, FdList& fds);
+
+}  // namespace sandboxd::shim
+
+#endif  // SANDBOXD_RUNTIME_SHIM_CONTEXT_H_

@@ -1,0 +1,413 @@
+#include "runtime/shim/execs.h"
+
+#include <cerrno>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "runtime/shim/sys.h"
+
+namespace sandboxd::shim {
+namespace {
+
+constexpr uint64_t kStartLimit = 10'000'000;
+constexpr uint64_t kSweepEvery = 1'000'000;
+constexpr uint32_t kMaxAttempts = 3;
+constexpr int kMaxSignalled = 4096;  // Processes of one group that one signal reaches.
+
+void CloseFd(int& fd) {
+  if (fd >= 0) close(fd);
+  fd = -1;
+}
+
+}  // namespace
+
+void Execs::Refill() {
+  if (has_waiting_) return;
+  Slot slot;
+  const uint64_t group = next_group_++;
+  if (MakeSlot(context_, group, slot).stage != Stage::kNone) {
+    // The exec that needs it makes another attempt and reports why it fails.
+    CloseSlot(slot);
+    RemoveGroup(group);
+    return;
+  }
+  waiting_ = slot;
+  has_waiting_ = true;
+  confined_ = false;
+  if (context_.state == ShimState::kRunning) ConfineWaiting();
+}
+
+void Execs::ConfineWaiting() {
+  if (has_waiting_ && !confined_) confined_ = ConfineSlot(context_, waiting_) == 0;
+}
+
+Execs::Exec* Execs::Find(uint64_t number) {
+  for (size_t i = 0; i < high_water_; ++i) {
+    if (execs_[i].state != State::kFree && execs_[i].number == number) return &execs_[i];
+  }
+  return nullptr;
+}
+
+Execs::Exec* Execs::FindFree() {
+  for (size_t i = 0; i < kMaxExecs; ++i) {
+    if (execs_[i].state != State::kFree) continue;
+    if (i >= high_water_) high_water_ = i + 1;
+    return &execs_[i];
+  }
+  return nullptr;
+}
+
+void Execs::Start(const ExecMessage& message, FdList& fds) {
+  Exec* exec = FindFree();
+  if (exec == nullptr) {
+    Sweep();
+    exec = FindFree();
+  }
+  Exec refused = {};
+  if (exec == nullptr) exec = &refused;
+  *exec = {};
+  exec->number = message.exec;
+  exec->plan = fds.Take(0);
+  exec->program = fds.Take(1);
+  exec->grace = message.grace_ms * 1000;
+  exec->timeout = message.timeout_ms * 1000;
+  if (message.exec > last_number_) last_number_ = message.exec;
+  if (exec == &refused) return Fail(refused, {Stage::kFork, EAGAIN, 0});
+  PlanView plan;
+  if (const int error = plan.Map(exec->plan, PlanKind::kExec, sizeof(ExecPlan)); error != 0) {
+    return Fail(*exec, {Stage::kReadPlan, error, 0});
+  }
+  exec->stdin_pipe = (plan.As<ExecPlan>()->flags & kExecStdinPipe) != 0;
+  plan.Unmap();
+  Attempt(*exec);
+}
+
+// Hands out the waiting slot if it can be used, or makes one.
+bool Execs::TakeSlot(Slot& slot, StageFailure& failure) {
+  if (has_waiting_ && !SlotIsSound(waiting_)) {
+    // A process inside stopped or killed it. That one is not used; its end is reaped as usual.
+    KillGroup(waiting_);
+    CloseSlot(waiting_);
+    has_waiting_ = false;
+  }
+  if (!has_waiting_) {
+    const uint64_t group = next_group_++;
+    failure = MakeSlot(context_, group, slot);
+    if (failure.stage == Stage::kNone) {
+      const int error = ConfineSlot(context_, slot);
+      if (error != 0) failure = {Stage::kSeccomp, error, 0};
+    }
+    return failure.stage == Stage::kNone;
+  }
+  slot = waiting_;
+  has_waiting_ = false;
+  return true;
+}
+
+void Execs::Attempt(Exec& exec) {
+  StageFailure failure = {};
+  ++exec.attempts;
+  if (!TakeSlot(exec.slot, failure)) return Fail(exec, failure);
+  SlotMessage message = {};
+  message.order = SlotOrder::kRun;
+  // The place of the filter in kConfine is empty here; a descriptor of the message must be one.
+  const int passed[] = {context_.exec_filter, exec.plan, exec.program};
+  const int error =
+      Send(exec.slot.control, &message, sizeof message, passed, exec.program >= 0 ? 3 : 2);
+  if (error != 0) return Fail(exec, {Stage::kInterference, error, 0});
+  exec.state = State::kStarting;
+  exec.deadline = MonotonicMicros() + kStartLimit;
+}
+
+// The slot says that it is confined, or what failed; or, by closing, that the program runs.
+void Execs::OnControl(Exec& exec) {
+  SlotReport report;
+  FdList fds;
+  const long size = Receive(exec.slot.control, &report, sizeof report, fds, /*wait=*/false);
+  fds.CloseAll();
+  if (size == -EAGAIN) return;
+  if (size > 0 && report.failure.stage == Stage::kNone) {
+    exec.pid_inside = report.pid_inside;
+    return;
+  }
+  if (size > 0) return Fail(exec, report.failure);
+  Started(exec);
+}
+
+void Execs::Started(Exec& exec) {
+  exec.state = State::kRunning;
+  exec.started = MonotonicMicros();
+  exec.deadline = exec.timeout == 0 ? 0 : exec.started + exec.timeout;
+  CloseFd(exec.slot.control);
+  CloseFd(exec.plan);
+  CloseFd(exec.program);
+  ExecStartedMessage message = {};
+  message.header = Header(MessageType::kExecStarted);
+  message.exec = exec.number;
+  message.pid = exec.slot.pid;
+  message.pid_inside = exec.pid_inside;
+  int passed[3];
+  size_t count = 0;
+  if (exec.stdin_pipe) passed[count++] = exec.slot.stdin_write;
+  passed[count++] = exec.slot.stdout_read;
+  passed[count++] = exec.slot.stderr_read;
+  if (context_.connection >= 0) {
+    Send(context_.connection, &message, sizeof message, passed, count);
+  }
+  CloseFd(exec.slot.stdin_write);
+  Refill();
+}
+
+void Execs::Fail(Exec& exec, StageFailure failure) {
+  ExecStartedMessage message = {};
+  message.header = Header(MessageType::kExecStarted);
+  message.exec = exec.number;
+  message.failure = failure;
+  if (context_.connection >= 0) Send(context_.connection, &message, sizeof message);
+  CloseFd(exec.plan);
+  CloseFd(exec.program);
+  if (exec.slot.group != 0) KillGroup(exec.slot);
+  CloseSlot(exec.slot);
+  exec.state = State::kLingering;  // Until its group is empty.
+  exec.number = 0;
+  exec.deadline = 0;
+}
+
+bool Execs::Reaped(pid_t pid, const siginfo_t& info, const rusage& usage) {
+  for (size_t i = 0; i < high_water_; ++i) {
+    Exec& exec = execs_[i];
+    if (exec.slot.pid != pid || exec.state == State::kFree) continue;
+    exec.slot.pid = -1;
+    if (exec.state == State::kStarting) OnControl(exec);  // Its last word may be there.
+    if (exec.state == State::kStarting) OnControl(exec);
+    if (exec.state != State::kRunning) return true;
+    ExecExitedMessage message = {};
+    message.header = Header(MessageType::kExecExited);
+    message.exec = exec.number;
+    message.end_code = info.si_code;
+    message.end_status = info.si_status;
+    message.flags = exec.timed_out ? kExecTimedOut : 0;
+    message.wall_us = MonotonicMicros() - exec.started;
+    message.user_us = static_cast<uint64_t>(usage.ru_utime.tv_sec) * 1'000'000 +
+                      static_cast<uint64_t>(usage.ru_utime.tv_usec);
+    message.system_us = static_cast<uint64_t>(usage.ru_stime.tv_sec) * 1'000'000 +
+                        static_cast<uint64_t>(usage.ru_stime.tv_usec);
+    ended_[ended_count_++ % kEndedKept] = message;
+    if (context_.connection >= 0) Send(context_.connection, &message, sizeof message);
+    // Ended by its timeout, it leaves nothing behind; else its background processes stay.
+    if (exec.timed_out) KillGroup(exec.slot);
+    Finish(exec);
+    return true;
+  }
+  if (has_waiting_ && waiting_.pid == pid) {
+    CloseSlot(waiting_);
+    RemoveGroup(waiting_.group);
+    has_waiting_ = false;
+    return true;
+  }
+  return false;
+}
+
+void Execs::Finish(Exec& exec) {
+  exec.state = State::kLingering;
+  exec.deadline = 0;
+  if (context_.connection < 0) exec.released = true;
+  if (next_sweep_ == 0) next_sweep_ = MonotonicMicros() + kSweepEvery;
+}
+
+void Execs::Release(uint64_t number) {
+  Exec* exec = Find(number);
+  if (exec == nullptr) return;
+  exec->released = true;
+  if (exec->state == State::kLingering) Sweep();
+}
+
+// Frees the entries whose groups are empty.
+void Execs::Sweep() {
+  next_sweep_ = 0;
+  for (size_t i = 0; i < high_water_; ++i) {
+    Exec& exec = execs_[i];
+    if (exec.state != State::kLingering) continue;
+    const bool open = exec.slot.stdout_read >= 0 || exec.slot.stderr_read >= 0;
+    if (open && !exec.released) continue;
+    if (exec.slot.pid < 0 && (exec.slot.group == 0 || RemoveGroup(exec.slot.group))) {
+      CloseSlot(exec.slot);
+      exec.state = State::kFree;
+    } else {
+      next_sweep_ = MonotonicMicros() + kSweepEvery;
+    }
+  }
+  while (high_water_ > 0 && execs_[high_water_ - 1].state == State::kFree) --high_water_;
+}
+
+void Execs::Signal(const SignalMessage& message) {
+  Exec* exec = Find(message.exec);
+  if (exec == nullptr) return;
+  if (message.all != 0) {
+    SignalGroup(exec->slot, message.signal);
+  } else if (exec->slot.pid > 0) {
+    kill(exec->slot.pid, message.signal);  // Our child, not yet reaped: the pid is its own.
+  }
+}
+
+void Execs::KillGroup(const Slot& slot) const {
+  char path[64];
+  WriteFileAt(context_.box, FormatNumber(path, "exec-", slot.group, "/cgroup.kill"), "1");
+}
+
+// SIGKILL is one atomic write. Any other signal goes to each process by pidfd, opened while the pid
+// is in the group and checked to be there still.
+void Execs::SignalGroup(const Slot& slot, int signal) const {
+  if (signal == SIGKILL) return KillGroup(slot);
+  char path[64];
+  const int fd = openat(context_.box, FormatNumber(path, "exec-", slot.group, "/cgroup.procs"),
+                        O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  if (fd < 0) return;
+  static char list[16 * kMaxSignalled];
+  size_t size = 0;
+  for (ssize_t n; size + 1 < sizeof list && (n = read(fd, list + size, sizeof list - 1 - size)) > 0;) {
+    size += static_cast<size_t>(n);
+  }
+  close(fd);
+  list[size] = '\0';
+  for (char* line = list; *line != '\0';) {
+    char* end = line;
+    const pid_t pid = static_cast<pid_t>(strtol(line, &end, 10));
+    if (end == line || *end != '\n') break;
+    line = end + 1;
+    const int pidfd = pid > 1 ? PidfdOpen(pid) : -1;
+    if (pidfd < 0) continue;
+    char expected[64];
+    char cgroup[4096] = {};
+    FormatNumber(path, "/proc/", static_cast<uint64_t>(pid), "/cgroup");
+    FormatNumber(expected, "/box/exec-", slot.group, "\n");
+    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file >= 0 && read(file, cgroup, sizeof cgroup - 1) > 0 && strstr(cgroup, expected)) {
+      PidfdSendSignal(pidfd, signal);
+    }
+    if (file >= 0) close(file);
+    close(pidfd);
+  }
+}
+
+bool Execs::RemoveGroup(uint64_t group) const {
+  char name[32];
+  return unlinkat(context_.box, FormatNumber(name, "exec-", group), AT_REMOVEDIR) == 0 ||
+         errno == ENOENT;
+}
+
+size_t Execs::Watch(pollfd* fds, size_t count) const {
+  for (size_t i = 0; i < high_water_; ++i) {
+    const Exec& exec = execs_[i];
+    if (exec.state == State::kStarting) fds[count++] = {exec.slot.control, POLLIN, 0};
+    if (exec.state != State::kLingering || !exec.released) continue;
+    if (exec.slot.stdout_read >= 0) fds[count++] = {exec.slot.stdout_read, POLLIN, 0};
+    if (exec.slot.stderr_read >= 0) fds[count++] = {exec.slot.stderr_read, POLLIN, 0};
+  }
+  return count;
+}
+
+void Execs::Handle(const pollfd* fds, size_t count) {
+  for (size_t k = 0; k < count; ++k) {
+    if (fds[k].revents == 0) continue;
+    for (size_t i = 0; i < high_water_; ++i) {
+      Exec& exec = execs_[i];
+      if (exec.state == State::kStarting && exec.slot.control == fds[k].fd) {
+        OnControl(exec);
+      } else if (exec.state == State::kLingering && exec.released) {
+        if (exec.slot.stdout_read == fds[k].fd) Discard(exec, exec.slot.stdout_read);
+        if (exec.slot.stderr_read == fds[k].fd) Discard(exec, exec.slot.stderr_read);
+      }
+    }
+  }
+}
+
+// A background process may go on writing after its exec has ended: it must neither block nor be
+// killed by SIGPIPE for that.
+void Execs::Discard(Exec&, int& fd) {
+  static char sink[65536];
+  if (read(fd, sink, sizeof sink) <= 0) CloseFd(fd);
+}
+
+uint64_t Execs::NextDeadline() const {
+  uint64_t next = next_sweep_;
+  for (size_t i = 0; i < high_water_; ++i) {
+    const uint64_t deadline = execs_[i].state == State::kFree ? 0 : execs_[i].deadline;
+    if (deadline != 0 && (next == 0 || deadline < next)) next = deadline;
+  }
+  return next;
+}
+
+void Execs::RunDeadlines(uint64_t now) {
+  for (size_t i = 0; i < high_water_; ++i) {
+    Exec& exec = execs_[i];
+    if (exec.deadline == 0 || exec.deadline > now) continue;
+    if (exec.state == State::kStarting) {
+      // Stopped from inside after it had been chosen. A few more attempts, then it is their loss.
+      KillGroup(exec.slot);
+      if (exec.attempts >= kMaxAttempts) {
+        Fail(exec, {Stage::kInterference, ETIMEDOUT, 0});
+      } else {
+        CloseSlot(exec.slot);
+        Attempt(exec);
+      }
+    } else if (exec.state == State::kRunning && !exec.timed_out) {
+      exec.timed_out = true;
+      SignalGroup(exec.slot, SIGTERM);
+      exec.deadline = now + exec.grace;
+      if (exec.grace == 0) KillGroup(exec.slot);
+    } else if (exec.state == State::kRunning) {
+      KillGroup(exec.slot);
+      exec.deadline = 0;
+    }
+  }
+  if (next_sweep_ != 0 && next_sweep_ <= now) Sweep();
+}
+
+void Execs::Describe(HelloReplyMessage& reply) const {
+  reply.last_exec = last_number_;
+  reply.exec_count = static_cast<uint32_t>(ended_count_ < kEndedKept ? ended_count_ : kEndedKept);
+  for (size_t i = 0; i < high_water_; ++i) {
+    if (execs_[i].state == State::kRunning) ++reply.exec_count;
+  }
+}
+
+void Execs::SendStatus() const {
+  const size_t kept = ended_count_ < kEndedKept ? ended_count_ : kEndedKept;
+  for (size_t i = ended_count_ - kept; i < ended_count_; ++i) {
+    ExecStatusMessage message = {};
+    message.header = Header(MessageType::kExecStatus);
+    message.exited = ended_[i % kEndedKept];
+    message.exec = message.exited.exec;
+    Send(context_.connection, &message, sizeof message);
+  }
+  for (size_t i = 0; i < high_water_; ++i) {
+    if (execs_[i].state != State::kRunning) continue;
+    ExecStatusMessage message = {};
+    message.header = Header(MessageType::kExecStatus);
+    message.exec = execs_[i].number;
+    message.running = 1;
+    message.pid = execs_[i].slot.pid;
+    Send(context_.connection, &message, sizeof message);
+  }
+}
+
+void Execs::CloseAll() {
+  if (has_waiting_) CloseSlot(waiting_);
+  for (size_t i = 0; i < high_water_; ++i) {
+    if (execs_[i].state != State::kFree) CloseSlot(execs_[i].slot);
+  }
+}
+
+int Execs::RemoveGroups() {
+  for (uint64_t group = 1; group < next_group_; ++group) {
+    if (!RemoveGroup(group)) return errno;
+  }
+  return 0;
+}
+
+}  // namespace sandboxd::shim

@@ -1,0 +1,104 @@
+// The execs of one sandbox: their processes, pipes, deadlines and ends.
+#ifndef SANDBOXD_RUNTIME_SHIM_EXECS_H_
+#define SANDBOXD_RUNTIME_SHIM_EXECS_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include <poll.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+
+#include "runtime/shim/channel.h"
+#include "runtime/shim/context.h"
+#include "runtime/shim/slot.h"
+#include "runtime/shim_protocol.h"
+
+namespace sandboxd::shim {
+
+// Execs that run or whose groups still hold processes. The daemon's own limit is lower.
+inline constexpr size_t kMaxExecs = 256;
+// Ends that are remembered for a daemon that was away.
+inline constexpr size_t kEndedKept = 64;
+
+class Execs {
+ public:
+  explicit Execs(Context& context) : context_(context) {}
+
+  // Makes the slot that the next exec will use, unless there is one. Failures wait for the exec.
+  void Refill();
+  // Tells the waiting slot to confine itself: the root stands now.
+  void ConfineWaiting();
+
+  void Start(const ExecMessage& message, FdList& fds);
+  void Signal(const SignalMessage& message);
+  void Release(uint64_t number);
+
+  // A child ended. Returns false where it is none of the execs'.
+  bool Reaped(pid_t pid, const siginfo_t& info, const rusage& usage);
+
+  // What to poll for, appended to `fds`; and what to do with the results. Returns the new count.
+  size_t Watch(pollfd* fds, size_t count) const;
+  void Handle(const pollfd* fds, size_t count);
+
+  // The next moment something is due on CLOCK_MONOTONIC in microseconds, or 0; and doing it.
+  uint64_t NextDeadline() const;
+  void RunDeadlines(uint64_t now);
+
+  // For a new daemon.
+  void Describe(HelloReplyMessage& reply) const;
+  void SendStatus() const;
+
+  // Closes everything. The groups are removed by RemoveGroups(), when no process is left.
+  void CloseAll();
+  int RemoveGroups();
+
+ private:
+  enum class State : uint8_t { kFree, kStarting, kRunning, kLingering };
+  struct Exec {
+    State state;
+    bool timed_out;
+    bool released;  // The daemon reads no more: output is thrown away.
+    uint64_t number;
+    Slot slot;
+    int32_t pid_inside;
+    uint64_t started;   // All in microseconds of CLOCK_MONOTONIC.
+    uint64_t deadline;  // Start, timeout or grace; 0: none.
+    uint64_t grace;
+    uint64_t timeout;
+    uint32_t attempts;
+    bool stdin_pipe;
+    int plan;     // Kept until the exec runs, for another attempt.
+    int program;
+  };
+
+  Exec* Find(uint64_t number);
+  Exec* FindFree();
+  void Attempt(Exec& exec);
+  void OnControl(Exec& exec);
+  void Started(Exec& exec);
+  void Fail(Exec& exec, StageFailure failure);
+  void Finish(Exec& exec);
+  void KillGroup(const Slot& slot) const;
+  void SignalGroup(const Slot& slot, int signal) const;
+  bool RemoveGroup(uint64_t group) const;
+  void Sweep();
+  void Discard(Exec& exec, int& fd);
+  bool TakeSlot(Slot& slot, StageFailure& failure);
+
+  Context& context_;
+  Slot waiting_;
+  bool has_waiting_ = false;
+  bool confined_ = false;  // The waiting slot was told to confine itself.
+  uint64_t next_group_ = 1;
+  uint64_t last_number_ = 0;
+  uint64_t next_sweep_ = 0;
+  size_t high_water_ = 0;  // Entries in use are below it.
+  Exec execs_[kMaxExecs] = {};
+  ExecExitedMessage ended_[kEndedKept] = {};
+  size_t ended_count_ = 0;  // In all; the ring holds the last ones.
+};
+
+}  // namespace sandboxd::shim
+
+#endif  // SANDBOXD_RUNTIME_SHIM_EXECS_H_

@@ -1,0 +1,99 @@
+#include <cerrno>
+#include <initializer_list>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "runtime/shim/channel.h"
+#include "runtime/shim/context.h"
+#include "runtime/shim/init.h"
+#include "runtime/shim/sys.h"
+
+namespace sandboxd::shim {
+namespace {
+
+// "0 <base> <count>" into /proc/<pid>/<file>.
+int WriteIdMap(const Context& context, const char* file) {
+  char path[64];
+  char base[32];
+  char line[64];
+  FormatNumber(path, "/proc/", static_cast<uint64_t>(context.init_pid), file);
+  FormatNumber(base, "0 ", context.id_base, " ");
+  FormatNumber(line, base, context.id_count);
+  return WriteFileAt(AT_FDCWD, path, line);
+}
+
+int OpenNamespace(const Context& context, const char* file) {
+  char path[64];
+  FormatNumber(path, "/proc/", static_cast<uint64_t>(context.init_pid), file);
+  return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+int CloneInit(Context& context) {
+  int link[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, link) < 0) return errno;
+  clone_args args = {};
+  args.flags = (context.prepare.As<PreparePlan>()->namespaces & ~uint64_t{CLONE_NEWCGROUP}) |
+               CLONE_INTO_CGROUP | CLONE_PIDFD;
+  args.pidfd = reinterpret_cast<uint64_t>(&context.init_pidfd);
+  args.exit_signal = SIGCHLD;
+  args.cgroup = static_cast<uint64_t>(context.box);
+  context.init_pid = Clone3(args);
+  if (context.init_pid == 0) {
+    const int keep[] = {link[1]};
+    CloseAllBut(keep, 1);
+    RunInit(link[1], context.prepare);
+  }
+  const int error = context.init_pid < 0 ? errno : 0;
+  close(link[1]);
+  context.init_link = link[0];
+  return error;
+}
+
+// Waits for init's word that it reached `step`.
+StageFailure AwaitInit(Context& context, InitStep step, Stage stage) {
+  InitReport report;
+  FdList fds;
+  const long size = Receive(context.init_link, &report, sizeof report, fds, /*wait=*/true);
+  if (size <= 0) return {stage, size < 0 ? static_cast<int32_t>(-size) : ECHILD, 0};
+  if (report.failure.stage != Stage::kNone) return report.failure;
+  context.watch.Merge(report.times, report.time_count);
+  return report.step == step ? StageFailure{} : StageFailure{stage, EPROTO, 0};
+}
+
+}  // namespace
+
+StageFailure Prepare(Context& context) {
+  context.watch.Start();
+  if (const int error = CloneInit(context); error != 0) return {Stage::kCloneInit, error, 0};
+  context.watch.Lap(Stage::kCloneInit);
+  for (const char* file : {"/uid_map", "/gid_map"}) {
+    if (const int error = WriteIdMap(context, file); error != 0) return {Stage::kIdMaps, error, 0};
+  }
+  context.user_namespace = OpenNamespace(context, "/ns/user");
+  context.mount_namespace = OpenNamespace(context, "/ns/mnt");
+  if (context.user_namespace < 0 || context.mount_namespace < 0) return {Stage::kIdMaps, errno, 0};
+  const InitOrder go = InitOrder::kGo;
+  if (const int error = Send(context.init_link, &go, sizeof go); error != 0) {
+    return {Stage::kIdMaps, error, 0};
+  }
+  context.watch.Lap(Stage::kIdMaps);
+  StageFailure failure = AwaitInit(context, InitStep::kJoined, Stage::kIdentity);
+  if (failure.stage != Stage::kNone) return failure;
+  // Its cgroup namespace has `box` as its root now; the limits are on `box`, the process in a leaf.
+  char pid[16];
+  FormatNumber(pid, "", static_cast<uint64_t>(context.init_pid));
+  if (const int error = WriteFileAt(context.box, "init/cgroup.procs", pid); error != 0) {
+    return {Stage::kMoveToCgroup, error, 0};
+  }
+  context.watch.Lap(Stage::kMoveToCgroup);
+  return AwaitInit(context, InitStep::kStaged, Stage::kStageMounts);
+}
+
+StageFailure AwaitReady(Context& context) {
+  return AwaitInit(context, InitStep::kReady, Stage::kPivotRoot);
+}
+
+}  // namespace sandboxd::shim

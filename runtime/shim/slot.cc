@@ -1,0 +1,148 @@
+#include "runtime/shim/slot.h"
+
+#include <cerrno>
+#include <initializer_list>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "runtime/shim/channel.h"
+#include "runtime/shim/confine.h"
+#include "runtime/shim/program.h"
+#include "runtime/shim/sys.h"
+
+namespace sandboxd::shim {
+namespace {
+
+constexpr int kBirthSeconds = 10;
+
+struct Pipes {
+  int stdin_read;
+  int stdout_write;
+  int stderr_write;
+  int control;
+};
+
+// A pipe whose inode belongs to an id that the sandbox does not have. Inside it may be opened anew
+// through /proc/self/fd (as `> /dev/stderr` does) in the one direction that `mode` allows; its mode
+// and owner cannot be changed there, so nothing inside can take back what it wrote.
+int MakePipe(int (&ends)[2], mode_t mode) {
+  if (pipe2(ends, O_CLOEXEC) < 0) return errno;
+  return Result(fchmod(ends[0], mode));
+}
+
+int MakePipes(Slot& slot, Pipes& inside) {
+  int in[2];
+  int out[2];
+  int err[2];
+  int control[2];
+  if (const int error = MakePipe(in, 0444); error != 0) return error;
+  if (const int error = MakePipe(out, 0222); error != 0) return error;
+  if (const int error = MakePipe(err, 0222); error != 0) return error;
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, control) < 0) return errno;
+  slot.stdin_write = in[1];
+  slot.stdout_read = out[0];
+  slot.stderr_read = err[0];
+  slot.control = control[0];
+  inside = {in[0], out[1], err[1], control[1]};
+  return 0;
+}
+
+// The first of two processes: enters every namespace but the mount namespace, in which it forks the
+// slot itself as the shim's own child (CLONE_PARENT). A process cannot change its own pid namespace.
+[[noreturn]] void RunEntrant(const Context& context, const Pipes& pipes) {
+  SlotReport report = {};
+  const uint64_t namespaces = context.prepare.As<PreparePlan>()->namespaces;
+  WriteFileAt(AT_FDCWD, "/proc/self/oom_score_adj", kExecOomScore);
+  const int enter = static_cast<int>(namespaces & ~uint64_t{CLONE_NEWNS});
+  if (setns(context.init_pidfd, enter) < 0) {
+    report.failure = {Stage::kEnterNamespaces, errno, 0};
+  } else {
+    clone_args args = {};
+    args.flags = CLONE_PARENT;
+    const int pid = Clone3(args);
+    if (pid == 0) {
+      RunSlot({.control = pipes.control,
+               .stdin_read = pipes.stdin_read,
+               .stdout_write = pipes.stdout_write,
+               .stderr_write = pipes.stderr_write,
+               .mount_namespace = context.mount_namespace,
+               .flags = context.prepare.As<PreparePlan>()->flags});
+    }
+    if (pid < 0) report.failure = {Stage::kFork, errno, 0};
+    report.pid_inside = pid;  // As this process sees it: on the host.
+  }
+  (void)!write(pipes.control, &report, sizeof report);
+  _exit(0);
+}
+
+}  // namespace
+
+StageFailure MakeSlot(const Context& context, uint64_t group, Slot& slot) {
+  slot = {};
+  slot.group = group;
+  char name[32];
+  FormatNumber(name, "exec-", group);
+  if (mkdirat(context.box, name, 0755) < 0) return {Stage::kCgroup, errno, 0};
+  const int directory = openat(context.box, name, O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+  if (directory < 0) return {Stage::kCgroup, errno, 0};
+  Pipes pipes = {-1, -1, -1, -1};
+  StageFailure failure = {};
+  if (const int error = MakePipes(slot, pipes); error != 0) failure = {Stage::kPipes, error, 0};
+  if (failure.stage == Stage::kNone) {
+    clone_args args = {};
+    args.flags = CLONE_INTO_CGROUP;
+    args.exit_signal = SIGCHLD;
+    args.cgroup = static_cast<uint64_t>(directory);
+    const int pid = Clone3(args);
+    if (pid == 0) RunEntrant(context, pipes);
+    if (pid < 0) failure = {Stage::kFork, errno, 0};
+  }
+  close(directory);
+  for (const int fd : {pipes.stdin_read, pipes.stdout_write, pipes.stderr_write, pipes.control}) {
+    if (fd >= 0) close(fd);
+  }
+  if (failure.stage != Stage::kNone) return failure;
+  // The entrant answers at once; nothing inside the sandbox can reach it.
+  const timeval limit = {.tv_sec = kBirthSeconds, .tv_usec = 0};
+  setsockopt(slot.control, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  SlotReport report;
+  FdList fds;
+  const long size = Receive(slot.control, &report, sizeof report, fds, /*wait=*/true);
+  if (size <= 0) return {Stage::kFork, size < 0 ? static_cast<int32_t>(-size) : ECHILD, 0};
+  slot.pid = report.pid_inside;
+  return report.failure;
+}
+
+int ConfineSlot(const Context& context, const Slot& slot) {
+  const LaunchPlan& plan = *context.launch.As<LaunchPlan>();
+  SlotMessage message = {};
+  message.order = SlotOrder::kConfine;
+  message.no_new_privileges = (plan.flags & kLaunchNoNewPrivileges) != 0;
+  message.capabilities = plan.capabilities;
+  return Send(slot.control, &message, sizeof message, &context.exec_filter, 1);
+}
+
+bool SlotIsSound(const Slot& slot) {
+  siginfo_t info = {};
+  // Not WNOWAIT alone: WSTOPPED sees a stop that has not been waited for; nobody else waits here.
+  const int rc = waitid(P_PID, static_cast<id_t>(slot.pid), &info,
+                        WEXITED | WSTOPPED | WNOHANG | WNOWAIT);
+  return rc == 0 && info.si_pid == 0;
+}
+
+void CloseSlot(Slot& slot) {
+  for (int* fd : {&slot.control, &slot.stdin_write, &slot.stdout_read, &slot.stderr_read}) {
+    if (*fd >= 0) close(*fd);
+    *fd = -1;
+  }
+}
+
+}  // namespace sandboxd::shim

@@ -1,0 +1,54 @@
+#include "runtime/shim/sys.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+
+namespace sandboxd::shim {
+
+char* FormatNumber(char* out, const char* prefix, uint64_t number, const char* suffix) {
+  char digits[24];
+  size_t count = 0;
+  do {
+    digits[count++] = static_cast<char>('0' + number % 10);
+    number /= 10;
+  } while (number != 0);
+  char* end = stpcpy(out, prefix);
+  while (count > 0) *end++ = digits[--count];
+  stpcpy(end, suffix);
+  return out;
+}
+
+int WriteFileAt(int dir, const char* path, const char* text) {
+  const int fd = openat(dir, path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+  if (fd < 0) return errno;
+  const int error = Result(write(fd, text, strlen(text)));
+  close(fd);
+  return error;
+}
+
+uint64_t MonotonicMicros() {
+  timespec now = {};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000 + static_cast<uint64_t>(now.tv_nsec) / 1000;
+}
+
+void CloseAllBut(const int* keep, size_t count) {
+  unsigned next = 3;
+  for (size_t i = 0; i < count; ++i) {
+    const unsigned fd = static_cast<unsigned>(keep[i]);
+    if (fd > next) CloseRange(next, fd - 1);
+    if (fd >= next) next = fd + 1;
+  }
+  CloseRange(next, ~0u);
+}
+
+void ResetSignals() {
+  // glibc hides two of its own signals from sigaction(3); their actions were never changed.
+  for (int signal = 1; signal <= 64; ++signal) ::signal(signal, SIG_DFL);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
+}  // namespace sandboxd::shim
