@@ -19,8 +19,6 @@
 extern "C" {
 extern const char sandboxd_launcher_program_begin[];
 extern const char sandboxd_launcher_program_end[];
-extern const char sandboxd_probe_program_begin[];
-extern const char sandboxd_probe_program_end[];
 }
 
 namespace sandboxd {
@@ -128,13 +126,6 @@ void Launcher::Restart() {
   for (auto& [request, callback] : waiting) {
     callback(absl::UnavailableError("the zygote ended; try again"));
   }
-}
-
-absl::StatusOr<UniqueFd> ProbeProgram() {
-  return SealedMemfd(
-      "sandboxd-probe",
-      absl::MakeConstSpan(sandboxd_probe_program_begin, sandboxd_probe_program_end),
-      /*executable=*/true);
 }
 
 }  // namespace sandboxd

@@ -55,9 +55,6 @@ class Launcher {
   absl::flat_hash_map<uint64_t, Callback> waiting_;
 };
 
-// A sealed memory file of the probe that measures isolation from inside.
-absl::StatusOr<UniqueFd> ProbeProgram();
-
 }  // namespace sandboxd
 
 #endif  // SANDBOXD_RUNTIME_LAUNCHER_H_

@@ -148,11 +148,8 @@ absl::Status Connection::OnFrame(const wire::FrameHeader& header, absl::Span<con
       return stream->OnCredit(channel, bytes);
     }
     case wire::FrameType::kCancel:
-      if (stream != nullptr) {
-        stream->OnCancel();
-      } else {
-        // Its one answer is on the way; that it is not wanted any more changes nothing.
-      }
+      // Without a stream its one answer is on the way: that it is not wanted changes nothing.
+      if (stream != nullptr) stream->OnCancel();
       return absl::OkStatus();
     case wire::FrameType::kHello:
       return ProtocolError("a second Hello");
@@ -213,11 +210,7 @@ void Connection::Reply(uint64_t stream, const nlohmann::json& body) {
 
 void Connection::Error(uint64_t stream, const absl::Status& status) {
   Queue(wire::FrameType::kError, 0, stream, Dump(wire::ErrorBody(status)));
-  const auto it = streams_.find(stream);
-  if (it == streams_.end()) return;
-  // The stream may be the caller: it is destroyed after its call.
-  loop_.Defer([stream_object = std::move(it->second)] {});
-  streams_.erase(it);
+  CloseStream(stream);
 }
 
 void Connection::OpenStream(uint64_t stream, std::unique_ptr<Stream> handler) {
@@ -241,11 +234,17 @@ void Connection::SendEnd(uint64_t stream, wire::Channel channel) {
   Queue(wire::FrameType::kEnd, static_cast<uint8_t>(channel), stream, "");
 }
 
-void Connection::EndStream(uint64_t stream) {
+void Connection::CloseStream(uint64_t stream) {
   const auto it = streams_.find(stream);
   if (it == streams_.end()) return;
+  // The stream may be the caller: it is destroyed after its call.
   loop_.Defer([stream_object = std::move(it->second)] {});
   streams_.erase(it);
+}
+
+void Connection::EndStream(uint64_t stream) {
+  if (!streams_.contains(stream)) return;
+  CloseStream(stream);
   SendEnd(stream, wire::Channel::kStream);
 }
 

@@ -76,6 +76,8 @@ class Connection {
   void SendEvent(uint64_t stream, const nlohmann::json& body);
   void SendCredit(uint64_t stream, wire::Channel channel, uint64_t bytes);
   void SendEnd(uint64_t stream, wire::Channel channel);
+  // Destroys an open stream without a frame, later in this turn: its one answer was sent.
+  void CloseStream(uint64_t stream);
   // Sends End of channel 0 and destroys the stream, later in this turn of the loop.
   void EndStream(uint64_t stream);
 

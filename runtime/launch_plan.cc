@@ -1,0 +1,210 @@
+#include "runtime/launch_plan.h"
+
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "policy/seccomp_profiles.h"
+#include "runtime/plan_writer.h"
+
+#ifndef CLONE_NEWTIME
+#define CLONE_NEWTIME 0x00000080
+#endif
+
+namespace sandboxd {
+namespace {
+
+constexpr uint64_t kPlain = MS_NOSUID | MS_NODEV | MS_NOEXEC;
+
+struct NamespaceLayer {
+  Layer layer;
+  uint64_t flag;
+};
+constexpr NamespaceLayer kNamespaces[] = {
+    {Layer::kUserNamespace, CLONE_NEWUSER}, {Layer::kMountNamespace, CLONE_NEWNS},
+    {Layer::kPidNamespace, CLONE_NEWPID},   {Layer::kNetNamespace, CLONE_NEWNET},
+    {Layer::kIpcNamespace, CLONE_NEWIPC},   {Layer::kUtsNamespace, CLONE_NEWUTS},
+    {Layer::kCgroupNamespace, CLONE_NEWCGROUP},
+};
+
+MountSpec Mount(std::string type, std::string target, uint64_t flags, std::string data = "") {
+  return {MountOp::kMount, type, std::move(target), type, std::move(data), flags};
+}
+
+void AddDev(const Profile& profile, LayerSet layers, std::vector<MountSpec>& mounts) {
+  // Without its own, a sandbox sees the launch program's whole device template writable.
+  const uint64_t flags = layers.has(Layer::kFreshDev) ? 0 : MS_NOSUID;
+  mounts.push_back({MountOp::kBind, "/template/dev", "/stage/dev", "", "", flags});
+  mounts.push_back(Mount("devpts", "/stage/dev/pts", MS_NOSUID | MS_NOEXEC,
+                         "newinstance,mode=620,ptmxmode=666,gid=5"));
+  mounts.push_back(Mount("tmpfs", "/stage/dev/shm", kPlain,
+                         absl::StrCat("mode=1777,size=", profile.shm_bytes)));
+  mounts.push_back(Mount("mqueue", "/stage/dev/mqueue", kPlain));
+}
+
+void AddProc(const Profile& profile, LayerSet layers, std::vector<MountSpec>& mounts) {
+  mounts.push_back(Mount("proc", "/stage/proc", kPlain));
+  const uint64_t sys_flags = kPlain | (layers.has(Layer::kSysReadOnly) ? MS_RDONLY : 0);
+  mounts.push_back(Mount("sysfs", "/stage/sys", sys_flags));
+  const uint64_t group_flags = kPlain | (layers.has(Layer::kCgroupReadOnly) ? MS_RDONLY : 0);
+  mounts.push_back(Mount("cgroup2", "/stage/sys/fs/cgroup", group_flags));
+  if (!layers.has(Layer::kProcMasks)) return;
+  for (const std::string& path : profile.masked) {
+    mounts.push_back({MountOp::kMask, "", absl::StrCat("/stage/", path), "", "", 0});
+  }
+  for (const std::string& path : profile.read_only) {
+    mounts.push_back({MountOp::kReadOnly, "", absl::StrCat("/stage/", path), "", "", 0});
+  }
+}
+
+uint64_t WritableAttributes(LayerSet layers) {
+  return layers.has(Layer::kNosuidNodev) ? MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV : 0;
+}
+
+std::string Bytes(const std::vector<sock_filter>& program) {
+  return std::string(reinterpret_cast<const char*>(program.data()),
+                     program.size() * sizeof(sock_filter));
+}
+
+absl::string_view OpName(MountOp op) {
+  switch (op) {
+    case MountOp::kMount:
+      return "mount";
+    case MountOp::kBind:
+      return "bind";
+    case MountOp::kMask:
+      return "mask";
+    case MountOp::kReadOnly:
+      return "read-only";
+    case MountOp::kMakeDir:
+      return "mkdir";
+  }
+  return "unknown";
+}
+
+}  // namespace
+
+uint64_t NamespaceFlags(const Profile& profile, LayerSet layers) {
+  uint64_t flags = 0;
+  for (const NamespaceLayer& entry : kNamespaces) {
+    if (layers.has(entry.layer)) flags |= entry.flag;
+  }
+  if (profile.time_namespace && layers.has(Layer::kTimeNamespace)) flags |= CLONE_NEWTIME;
+  return flags;
+}
+
+std::vector<MountSpec> StagedMounts(const Profile& profile, LayerSet layers) {
+  std::vector<MountSpec> mounts;
+  AddDev(profile, layers, mounts);
+  AddProc(profile, layers, mounts);
+  return mounts;
+}
+
+std::vector<AttachSpec> RootMounts(const RootSpec& root, LayerSet layers) {
+  std::vector<AttachSpec> attaches;
+  for (size_t i = 0; i < root.bind_targets.size(); ++i) {
+    attaches.push_back({.kind = AttachKind::kPassed,
+                        .source = "",
+                        .target = root.bind_targets[i],
+                        .index = static_cast<uint32_t>(i)});
+  }
+  for (const char* name : {"dev", "proc", "sys"}) {
+    attaches.push_back(
+        {.kind = AttachKind::kStaged, .source = absl::StrCat("/stage/", name), .target = name});
+  }
+  for (const TmpfsSpec& tmpfs : root.tmpfs) {
+    attaches.push_back({.kind = AttachKind::kTmpfs,
+                        .source = "",
+                        .target = tmpfs.path.substr(1),
+                        .index = 0,
+                        .mode = tmpfs.mode,
+                        .size = tmpfs.size_bytes,
+                        .attributes = WritableAttributes(layers)});
+  }
+  return attaches;
+}
+
+std::string BuildPreparePlan(const Profile& profile, LayerSet layers) {
+  PlanWriter<PreparePlan> writer(PlanKind::kPrepare);
+  std::vector<PlanMount> mounts;
+  const auto text = [&writer](const std::string& value) {
+    return value.empty() ? 0 : writer.AddString(value);
+  };
+  for (const MountSpec& mount : StagedMounts(profile, layers)) {
+    mounts.push_back({mount.op, text(mount.source), text(mount.target), text(mount.type),
+                      text(mount.data), 0, mount.flags});
+  }
+  const PlanArray array = writer.AddArray<PlanMount>(mounts);
+  PreparePlan& plan = writer.fixed();
+  plan.namespaces = NamespaceFlags(profile, layers);
+  plan.flags = (layers.has(Layer::kSessionKeyring) ? kPrepareSessionKeyring : 0) |
+               (layers.has(Layer::kOwnSession) ? kPrepareOwnSession : 0);
+  plan.mounts = array;
+  return std::move(writer).Finish();
+}
+
+std::string BuildLaunchPlan(const Profile& profile, const RootSpec& root, LayerSet layers) {
+  PlanWriter<LaunchPlan> writer(PlanKind::kLaunch);
+  std::vector<PlanAttach> attaches;
+  for (const AttachSpec& attach : RootMounts(root, layers)) {
+    const PlanString source = attach.source.empty() ? 0 : writer.AddString(attach.source);
+    const PlanString target = writer.AddString(attach.target);
+    attaches.push_back({attach.kind, source, target, attach.index, attach.mode, 0, attach.size,
+                        attach.attributes});
+  }
+  const PlanArray array = writer.AddArray<PlanAttach>(attaches);
+  const PlanString hostname = writer.AddString(root.hostname);
+  LaunchPlan& plan = writer.fixed();
+  plan.hostname = hostname;
+  plan.layer_count = root.layers;
+  plan.root_bytes = static_cast<uint64_t>(profile.root_bytes);
+  plan.root_inodes = static_cast<uint64_t>(profile.root_inodes);
+  plan.root_attributes = WritableAttributes(layers);
+  plan.flags = (root.read_only ? kLaunchReadOnlyRoot : 0) |
+               (layers.has(Layer::kNoNewPrivileges) ? kLaunchNoNewPrivileges : 0) |
+               (layers.has(Layer::kIdShift) ? kLaunchShiftLayers : 0);
+  plan.capabilities = layers.has(Layer::kCapabilities) ? profile.capabilities : ~uint64_t{0};
+  plan.attaches = array;
+  return std::move(writer).Finish();
+}
+
+std::vector<PlanRlimit> ExecRlimits(const Profile& profile, LayerSet layers) {
+  std::vector<PlanRlimit> limits;
+  if (!layers.has(Layer::kRlimits)) return limits;
+  for (const RlimitSetting& setting : profile.rlimits) {
+    rlimit own = {};
+    getrlimit(static_cast<__rlimit_resource>(setting.resource), &own);
+    // A process without CAP_SYS_RESOURCE may only lower its hard limit.
+    const uint64_t value = std::min<uint64_t>(setting.value, own.rlim_max);
+    limits.push_back({static_cast<uint32_t>(setting.resource), 0, value, value});
+  }
+  return limits;
+}
+
+absl::StatusOr<std::string> ExecFilter(const Profile& profile, LayerSet layers) {
+  if (!layers.has(Layer::kSeccomp)) return std::string();
+  ASSIGN_OR_RETURN(const std::vector<sock_filter> program, ExecSeccompFilter(profile.seccomp));
+  return Bytes(program);
+}
+
+absl::StatusOr<std::string> InitFilterBytes(LayerSet layers) {
+  if (!layers.has(Layer::kSeccomp)) return std::string();
+  ASSIGN_OR_RETURN(const std::vector<sock_filter> program, InitSeccompFilter());
+  return Bytes(program);
+}
+
+std::string DumpMounts(const std::vector<MountSpec>& mounts) {
+  std::string dump;
+  for (const MountSpec& mount : mounts) {
+    absl::StrAppend(&dump, OpName(mount.op), " ", mount.source, " ", mount.target, " ", mount.type,
+                    " ", mount.data, " ", absl::Hex(mount.flags), "\n");
+  }
+  return dump;
+}
+
+}  // namespace sandboxd

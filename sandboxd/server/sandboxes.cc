@@ -1,0 +1,481 @@
+#include "sandboxd/server/sandboxes.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/file.h"
+#include "base/id.h"
+#include "base/log.h"
+#include "base/memfd.h"
+#include "base/status.h"
+#include "rootfs/host_image.h"
+#include "runtime/plan_writer.h"
+#include "sandboxd/server/sandbox_json.h"
+
+namespace sandboxd::server {
+namespace {
+
+// The pool is filled when creates have paused for this long, so that it never competes with one.
+constexpr absl::Duration kPoolPause = absl::Milliseconds(2);
+constexpr size_t kMinPrefix = 4;
+
+std::string Object(absl::string_view id) { return absl::StrCat("sandbox ", id); }
+
+absl::Status NotFound(absl::string_view reference) {
+  return ReasonError(absl::StatusCode::kNotFound, "SANDBOX_NOT_FOUND", Object(reference),
+                     absl::StrCat("no sandbox ", reference, "; `sandboxctl list` shows yours"));
+}
+
+bool MaySee(uid_t uid, uid_t owner) { return uid == 0 || uid == owner; }
+
+absl::StatusOr<UniqueFd> BytesFile(const char* name, const std::string& bytes) {
+  return SealedMemfd(name, absl::MakeConstSpan(bytes.data(), bytes.size()));
+}
+
+bool IsBeneath(absl::string_view path, absl::string_view directory) {
+  return path == directory || absl::StartsWith(path, absl::StrCat(directory, "/"));
+}
+
+}  // namespace
+
+Sandboxes::~Sandboxes() { *alive_ = false; }
+
+absl::Status Sandboxes::Start() {
+  for (const auto& [name, profile] : config_.profiles) RETURN_IF_ERROR(CompileProfile(profile));
+  if (config_.host_image) {
+    ASSIGN_OR_RETURN(host_image_, MakeHostImage(absl::StrCat(config_.state_dir, "/images")));
+  }
+  RETURN_IF_ERROR(Recover());
+  FillPool();
+  return absl::OkStatus();
+}
+
+absl::Status Sandboxes::CompileProfile(const Profile& profile) {
+  ProfileFiles files;
+  ASSIGN_OR_RETURN(files.prepare_plan,
+                   PlanFile("prepare-plan", BuildPreparePlan(profile, layers_)));
+  ASSIGN_OR_RETURN(const std::string init_filter, InitFilterBytes(layers_));
+  ASSIGN_OR_RETURN(files.init_filter, BytesFile("init-filter", init_filter));
+  ASSIGN_OR_RETURN(const std::string exec_filter, ExecFilter(profile, layers_));
+  ASSIGN_OR_RETURN(files.exec_filter, BytesFile("exec-filter", exec_filter));
+  files.settings = {{"pids.max", absl::StrCat(profile.pids_max)},
+                    {"memory.max", absl::StrCat(profile.memory_max)},
+                    {"memory.swap.max", "0"}};
+  profile_files_[profile.name] = std::move(files);
+  return absl::OkStatus();
+}
+
+std::vector<std::string> Sandboxes::images() const {
+  std::vector<std::string> names;
+  if (host_image_ != nullptr && config_.host_image) names.emplace_back("host");
+  names.insert(names.end(), config_.image_directories.begin(), config_.image_directories.end());
+  return names;
+}
+
+absl::StatusOr<std::shared_ptr<const Image>> Sandboxes::FindImage(const std::string& reference) {
+  const std::string object = absl::StrCat("image ", reference);
+  if (reference == "host") {
+    if (host_image_ != nullptr && config_.host_image) return host_image_;
+    return ReasonError(absl::StatusCode::kPermissionDenied, "IMAGE_NOT_ALLOWED", object,
+                       "the operator has switched the image host off (images.host)");
+  }
+  if (!absl::StartsWith(reference, "/")) {
+    return ReasonError(absl::StatusCode::kNotFound, "IMAGE_NOT_FOUND", object,
+                       absl::StrCat("no image ", reference,
+                                    "; there is `host`, and directories that the operator allows"));
+  }
+  // No component of the path may lead elsewhere than it says: judged by name, then opened as named.
+  char resolved[PATH_MAX];
+  if (realpath(reference.c_str(), resolved) == nullptr || reference != resolved) {
+    return ReasonError(absl::StatusCode::kNotFound, "IMAGE_NOT_FOUND", object,
+                       absl::StrCat("no image ", reference,
+                                    "; give the directory's real path, without symbolic links"));
+  }
+  for (const std::string& allowed : config_.image_directories) {
+    if (IsBeneath(reference, allowed)) return OpenDirectoryImage(reference);
+  }
+  return ReasonError(
+      absl::StatusCode::kPermissionDenied, "IMAGE_NOT_ALLOWED", object,
+      absl::StrCat(reference, " is not beneath a directory of images.directories"));
+}
+
+absl::Status Sandboxes::CheckCreate(uid_t owner, const CreateSpec& spec) {
+  if (draining_) {
+    return ReasonError(absl::StatusCode::kUnavailable, "SHUTTING_DOWN", "daemon",
+                       "the daemon is shutting down");
+  }
+  if (!config_.profiles.contains(spec.profile) || !profile_files_.contains(spec.profile)) {
+    return ReasonError(absl::StatusCode::kNotFound, "PROFILE_NOT_FOUND",
+                       absl::StrCat("profile ", spec.profile),
+                       absl::StrCat("no profile ", spec.profile));
+  }
+  const auto over = [](const char* name, size_t value) {
+    return ReasonError(absl::StatusCode::kResourceExhausted, "OVER_CEILING", name,
+                       absl::StrCat("at most ", value, " are allowed (", name, ")"));
+  };
+  if (sandboxes_.size() + creating_ >= static_cast<size_t>(config_.limits.sandboxes)) {
+    return over("limits.sandboxes", static_cast<size_t>(config_.limits.sandboxes));
+  }
+  if (creating_ >= static_cast<size_t>(config_.limits.creates_at_once)) {
+    return over("limits.creates_at_once", static_cast<size_t>(config_.limits.creates_at_once));
+  }
+  if (spec.name.empty()) return absl::OkStatus();
+  bool taken = names_pending_.contains({owner, spec.name});
+  for (const auto& [id, sandbox] : sandboxes_) {
+    taken = taken || (sandbox->owner() == owner && sandbox->spec().name == spec.name);
+  }
+  if (!taken) return absl::OkStatus();
+  return ReasonError(absl::StatusCode::kAlreadyExists, "NAME_IN_USE",
+                     absl::StrCat("name ", spec.name),
+                     absl::StrCat("you have a sandbox named ", spec.name, " already"));
+}
+
+void Sandboxes::Create(uid_t owner, CreateSpec spec, CreateCallback callback) {
+  if (!spec.idempotency_key.empty()) {
+    for (const auto& [id, sandbox] : sandboxes_) {
+      if (sandbox->owner() != owner || sandbox->spec().idempotency_key != spec.idempotency_key) {
+        continue;
+      }
+      if (sandbox->spec() == spec) return callback(Created{sandbox.get(), false});
+      return callback(ReasonError(absl::StatusCode::kAlreadyExists, "IDEMPOTENCY_KEY_REUSED",
+                                  "params.idempotency_key",
+                                  "the idempotency key was used with other parameters"));
+    }
+  }
+  if (absl::Status status = CheckCreate(owner, spec); !status.ok()) return callback(status);
+  auto image = FindImage(spec.image);
+  if (!image.ok()) return callback(image.status());
+  ++creating_;
+  if (!spec.name.empty()) names_pending_[{owner, spec.name}] = true;
+  if (spec.profile == config_.pool_profile && !pool_.empty()) {
+    std::unique_ptr<Box> box = std::move(pool_.front());
+    pool_.pop_front();
+    return LaunchBox(owner, std::move(spec), *image, std::move(box), std::move(callback));
+  }
+  const ProfileFiles& files = profile_files_[spec.profile];
+  Box::Prepare(host_, files.prepare_plan.get(), files.settings,
+               [this, owner, spec = std::move(spec), image = *image,
+                callback = std::move(callback)](absl::StatusOr<std::unique_ptr<Box>> box) mutable {
+                 if (!box.ok()) {
+                   return Finish(owner, spec, nullptr, box.status(), std::move(callback));
+                 }
+                 LaunchBox(owner, std::move(spec), image, *std::move(box), std::move(callback));
+               });
+}
+
+void Sandboxes::LaunchBox(uid_t owner, CreateSpec spec, std::shared_ptr<const Image> image,
+                          std::unique_ptr<Box> box, CreateCallback callback) {
+  const Profile& profile = config_.profiles.at(spec.profile);
+  const ProfileFiles& files = profile_files_[spec.profile];
+  RootSpec root;
+  root.hostname = !spec.hostname.empty() ? spec.hostname
+                  : !spec.name.empty()   ? spec.name
+                                         : box->id().substr(0, 12);
+  root.read_only = spec.read_only_root;
+  root.layers = static_cast<uint32_t>(image->layers.size());
+  root.tmpfs = spec.tmpfs;
+  for (const ImageBind& bind : image->binds) root.bind_targets.push_back(bind.target);
+
+  std::vector<UniqueFd> fds;
+  auto prepare = [&]() -> absl::Status {
+    ASSIGN_OR_RETURN(UniqueFd plan,
+                     PlanFile("launch-plan", BuildLaunchPlan(profile, root, layers_)));
+    fds.push_back(std::move(plan));
+    for (const UniqueFd* filter : {&files.init_filter, &files.exec_filter}) {
+      fds.emplace_back(fcntl(filter->get(), F_DUPFD_CLOEXEC, 0));
+      if (!fds.back().valid()) return ErrnoError("duplicating a filter");
+    }
+    for (const UniqueFd& layer : image->layers) {
+      ASSIGN_OR_RETURN(UniqueFd tree, CloneTree(layer.get()));
+      fds.push_back(std::move(tree));
+    }
+    for (const ImageBind& bind : image->binds) {
+      ASSIGN_OR_RETURN(UniqueFd tree, CloneReadOnly(bind.source.get()));
+      fds.push_back(std::move(tree));
+    }
+    return absl::OkStatus();
+  };
+  if (absl::Status status = prepare(); !status.ok()) {
+    return Finish(owner, spec, std::move(box), status, std::move(callback));
+  }
+  Box* raw = box.get();
+  raw->Launch(std::move(fds),
+              [this, owner, spec = std::move(spec), box = std::move(box),
+               callback = std::move(callback)](absl::Status status, const StageFailure&) mutable {
+                Finish(owner, spec, std::move(box), status, std::move(callback));
+              });
+}
+
+void Sandboxes::Finish(uid_t owner, const CreateSpec& spec, std::unique_ptr<Box> box,
+                       const absl::Status& launched, CreateCallback callback) {
+  --creating_;
+  if (!spec.name.empty()) names_pending_.erase({owner, spec.name});
+  absl::Status status = launched;
+  std::unique_ptr<Sandbox> sandbox;
+  if (status.ok()) {
+    StageTimes stages = box->stages();
+    sandbox = std::make_unique<Sandbox>(*this, events_, config_, config_.profiles.at(spec.profile),
+                                        spec, owner, std::move(box), absl::Now());
+    sandbox->set_stages(std::move(stages));
+    if (spec.timeout_ms != 0) {
+      sandbox->set_deadline(EventLoop::BootTimeNanos() + spec.timeout_ms * 1'000'000);
+    }
+    status = SaveState(*sandbox);
+    if (!status.ok()) {
+      Sandbox* raw = sandbox.get();
+      raw->Kill("killed", [sandbox = std::move(sandbox)](absl::Status) {});
+    }
+  } else if (box != nullptr) {
+    Box* raw = box.get();
+    raw->Kill([this, box = std::move(box)](absl::Status) mutable {
+      host_.loop.Defer([box = std::move(box)] {});
+    });
+  }
+  FillPool();
+  if (!status.ok()) return callback(status);
+  Sandbox* raw = sandbox.get();
+  Register(std::move(sandbox));
+  events_.Add("created", raw->id(), owner);
+  callback(Created{raw, true});
+}
+
+void Sandboxes::Register(std::unique_ptr<Sandbox> sandbox) {
+  ArmDeadline(*sandbox);
+  sandboxes_[sandbox->id()] = std::move(sandbox);
+}
+
+void Sandboxes::ArmDeadline(Sandbox& sandbox) {
+  if (sandbox.deadline() == 0) return;
+  const std::string id = sandbox.id();
+  deadlines_[id] = host_.loop.After(
+      absl::Nanoseconds(sandbox.deadline() - EventLoop::BootTimeNanos()), [this, id] {
+        deadlines_.erase(id);
+        const auto it = sandboxes_.find(id);
+        if (it != sandboxes_.end()) Kill(*it->second, "expired", [](absl::Status) {});
+      });
+}
+
+absl::StatusOr<Sandbox*> Sandboxes::Find(uid_t uid, absl::string_view reference) {
+  const auto exact = sandboxes_.find(std::string(reference));
+  if (exact != sandboxes_.end() && MaySee(uid, exact->second->owner())) {
+    return exact->second.get();
+  }
+  Sandbox* found = nullptr;
+  for (const auto& [id, sandbox] : sandboxes_) {
+    if (!MaySee(uid, sandbox->owner())) continue;
+    if (!sandbox->spec().name.empty() && sandbox->spec().name == reference &&
+        (found == nullptr || sandbox->owner() == uid)) {
+      found = sandbox.get();
+    }
+  }
+  if (found != nullptr) return found;
+  if (reference.size() < kMinPrefix) return NotFound(reference);
+  for (auto it = sandboxes_.lower_bound(std::string(reference));
+       it != sandboxes_.end() && absl::StartsWith(it->first, reference); ++it) {
+    if (!MaySee(uid, it->second->owner())) continue;
+    if (found != nullptr) {
+      return ReasonError(absl::StatusCode::kInvalidArgument, "INVALID_FIELD", "params.sandbox",
+                         absl::StrCat("several sandboxes begin with ", reference));
+    }
+    found = it->second.get();
+  }
+  if (found == nullptr) return NotFound(reference);
+  return found;
+}
+
+const Sandboxes::Ended* Sandboxes::FindEnded(uid_t uid, absl::string_view id) const {
+  for (auto it = ended_.rbegin(); it != ended_.rend(); ++it) {
+    if (it->id == id && MaySee(uid, it->owner)) return &*it;
+  }
+  return nullptr;
+}
+
+std::vector<const Sandbox*> Sandboxes::Visible(uid_t uid) const {
+  std::vector<const Sandbox*> visible;
+  for (const auto& [id, sandbox] : sandboxes_) {
+    if (MaySee(uid, sandbox->owner())) visible.push_back(sandbox.get());
+  }
+  std::sort(visible.begin(), visible.end(), [](const Sandbox* a, const Sandbox* b) {
+    return std::make_pair(a->created_at(), a->id()) < std::make_pair(b->created_at(), b->id());
+  });
+  return visible;
+}
+
+void Sandboxes::Kill(Sandbox& sandbox, absl::string_view reason, Box::KilledCallback callback) {
+  const std::string id = sandbox.id();
+  sandbox.Kill(reason, [this, id, alive = alive_,
+                        callback = std::move(callback)](absl::Status status) mutable {
+    if (*alive && status.ok()) {
+      const auto it = sandboxes_.find(id);
+      if (it != sandboxes_.end()) {
+        const std::string why = it->second->end_reason();
+        const std::string message = it->second->end_message();
+        Remove(id, why, message);
+      }
+    } else if (*alive) {
+      events_.Add("stuck", id, 0, {{"message", std::string(status.message())}});
+      Log(LogLevel::kError, "sandbox stuck",
+          {{"sandbox_id", id}, {"error", std::string(status.message())}});
+    }
+    callback(status);
+  });
+}
+
+void Sandboxes::OnEnded(Sandbox& sandbox, absl::string_view reason, const std::string& message) {
+  Log(LogLevel::kWarning, "sandbox ended by itself",
+      {{"sandbox_id", sandbox.id()}, {"reason", std::string(reason)}, {"detail", message}});
+  Kill(sandbox, reason, [](absl::Status) {});
+}
+
+void Sandboxes::Remove(const std::string& id, absl::string_view reason,
+                       const std::string& message) {
+  const auto it = sandboxes_.find(id);
+  if (it == sandboxes_.end()) return;
+  if (const auto timer = deadlines_.find(id); timer != deadlines_.end()) {
+    host_.loop.CancelTimer(timer->second);
+    deadlines_.erase(timer);
+  }
+  Ended ended{id, it->second->owner(), {absl::Now(), std::string(reason), message},
+              Row(*it->second)};
+  ended.row["state"] = "ended";
+  events_.Add(reason == "expired" ? "expired" : reason == "lost" ? "lost" : "killed", id,
+              ended.owner, {{"reason", std::string(reason)}});
+  ended_.push_back(std::move(ended));
+  while (ended_.size() > static_cast<size_t>(config_.limits.ended_kept)) ended_.pop_front();
+  // The caller may be one of its own callbacks.
+  host_.loop.Defer([sandbox = std::move(it->second)] {});
+  sandboxes_.erase(it);
+  std::vector<EndWaiter> due;
+  for (auto waiter = waiters_.begin(); waiter != waiters_.end();) {
+    if (waiter->second.first == id) {
+      due.push_back(std::move(waiter->second.second));
+      waiter = waiters_.erase(waiter);
+    } else {
+      ++waiter;
+    }
+  }
+  for (EndWaiter& waiter : due) waiter(ended_.back());
+}
+
+uint64_t Sandboxes::WaitEnd(const std::string& id, EndWaiter waiter) {
+  waiters_[next_wait_] = {id, std::move(waiter)};
+  return next_wait_++;
+}
+
+void Sandboxes::AbandonWait(uint64_t wait) { waiters_.erase(wait); }
+
+void Sandboxes::FillPool() {
+  if (pool_timer_ || draining_) return;
+  if (pool_.size() + pool_pending_ >= static_cast<size_t>(config_.pool_size)) return;
+  pool_timer_ = true;
+  host_.loop.After(kPoolPause, [this] {
+    pool_timer_ = false;
+    if (creating_ > 0) return FillPool();
+    const ProfileFiles& files = profile_files_[config_.pool_profile];
+    ++pool_pending_;
+    Box::Prepare(host_, files.prepare_plan.get(), files.settings,
+                 [this, alive = alive_](absl::StatusOr<std::unique_ptr<Box>> box) {
+                   if (!*alive) return;
+                   --pool_pending_;
+                   if (!box.ok()) {
+                     Log(LogLevel::kError, "preparing a sandbox for the pool",
+                         {{"error", std::string(box.status().message())}});
+                     return;
+                   }
+                   pool_.push_back(*std::move(box));
+                   FillPool();
+                 });
+  });
+}
+
+nlohmann::json Sandboxes::Row(const Sandbox& sandbox) const { return SandboxRow(sandbox); }
+
+nlohmann::json Sandboxes::Describe(const Sandbox& sandbox) const {
+  return SandboxDetails(sandbox, host_.cgroups);
+}
+
+// --- State that a later daemon needs, on a tmpfs: it dies with the kernel, as the sandbox does.
+
+absl::Status Sandboxes::SaveState(const Sandbox& sandbox) const {
+  const nlohmann::json state = {{"schema", 1},
+                                {"id", sandbox.id()},
+                                {"owner", sandbox.owner()},
+                                {"id_base", sandbox.box().id_base()},
+                                {"created_at_ns", absl::ToUnixNanos(sandbox.created_at())},
+                                {"deadline_ns", sandbox.deadline()},
+                                {"params", ToParams(sandbox.spec())}};
+  return ReplaceFile(AT_FDCWD, absl::StrCat(sandbox.box().directory(), "/state.json"),
+                     state.dump(), 0600);
+}
+
+absl::Status Sandboxes::Recover() {
+  std::vector<std::string> ids;
+  DIR* directory = opendir(host_.run_dir.c_str());
+  if (directory == nullptr) return ErrnoError(absl::StrCat("listing ", host_.run_dir));
+  while (const dirent* entry = readdir(directory)) {
+    if (IsId(entry->d_name)) ids.emplace_back(entry->d_name);
+  }
+  closedir(directory);
+  ASSIGN_OR_RETURN(const std::vector<std::string> groups, host_.cgroups.List());
+  for (const std::string& group : groups) {
+    if (std::find(ids.begin(), ids.end(), group) == ids.end()) ids.push_back(group);
+  }
+  for (const std::string& id : ids) AdoptOne(id);
+  return absl::OkStatus();
+}
+
+void Sandboxes::AdoptOne(const std::string& id) {
+  const auto text =
+      ReadFile(AT_FDCWD, absl::StrCat(host_.run_dir, "/", id, "/state.json"), 16 << 20);
+  const nlohmann::json state =
+      text.ok() ? nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false)
+                : nlohmann::json();
+  const absl::Status status = state.is_object()
+                                  ? Readopt(id, state)
+                                  : absl::NotFoundError("it was not finished");
+  if (status.ok()) return;
+  Log(LogLevel::kWarning, "removing what is left of a sandbox",
+      {{"sandbox_id", id}, {"reason", std::string(status.message())}});
+  Box::Destroy(host_, id, [this, id, known = state.is_object()](absl::Status destroyed) {
+    if (!destroyed.ok()) {
+      Log(LogLevel::kError, "a sandbox's remains cannot be removed",
+          {{"sandbox_id", id}, {"error", std::string(destroyed.message())}});
+    }
+    if (known) events_.Add("lost", id, 0);
+  });
+}
+
+absl::Status Sandboxes::Readopt(const std::string& id, const nlohmann::json& state) {
+  const auto number = [&state](const char* key) {
+    const auto it = state.find(key);
+    return it != state.end() && it->is_number_integer() ? it->get<int64_t>() : -1;
+  };
+  if (number("schema") != 1 || number("owner") < 0 || number("id_base") < 0 ||
+      !state.contains("params")) {
+    return absl::DataLossError("its state file is not of a form that this daemon knows");
+  }
+  ASSIGN_OR_RETURN(CreateSpec spec, ParseCreate(state["params"], config_));
+  const auto profile = config_.profiles.find(spec.profile);
+  ASSIGN_OR_RETURN(std::unique_ptr<Box> box,
+                   Box::Connect(host_, id, static_cast<uint32_t>(number("id_base"))));
+  auto sandbox = std::make_unique<Sandbox>(
+      *this, events_, config_,
+      profile != config_.profiles.end() ? profile->second : StrictProfile(), std::move(spec),
+      static_cast<uid_t>(number("owner")), std::move(box),
+      absl::FromUnixNanos(number("created_at_ns")));
+  sandbox->set_deadline(std::max<int64_t>(0, number("deadline_ns")));
+  Sandbox* raw = sandbox.get();
+  Register(std::move(sandbox));
+  raw->box().Adopt([this, raw](absl::Status status) {
+    if (!status.ok()) return OnEnded(*raw, "lost", std::string(status.message()));
+    events_.Add("adopted", raw->id(), raw->owner());
+  });
+  return absl::OkStatus();
+}
+
+}  // namespace sandboxd::server
