@@ -12,7 +12,7 @@ ${symbol}_begin:
 ${symbol}_end:
         .section .note.GNU-stack,\"\",@progbits
 ")
-  set_source_files_properties(${assembly} PROPERTIES OBJECT_DEPENDS $<TARGET_FILE:${target}>)
+  set_source_files_properties(${assembly} PROPERTIES OBJECT_DEPENDS ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/${target})
   target_sources(${library} PRIVATE ${assembly})
   add_dependencies(${library} ${target})
 endfunction()

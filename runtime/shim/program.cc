@@ -30,11 +30,11 @@ class Program {
     TakeStandardStreams();
     if (Receive(start_.control, &message, sizeof message, fds, /*wait=*/true) <= 0) _exit(0);
     Confine(message, fds.Take(0));
+    fds.CloseAll();
     Report({});
     if (Receive(start_.control, &message, sizeof message, fds, /*wait=*/true) <= 0) _exit(0);
-    const int plan = fds.count > 1 ? fds.Take(1) : -1;
-    const int program = fds.count > 2 ? fds.Take(2) : -1;
-    Execute(plan, program);
+    const int plan = fds.Take(1);
+    Execute(plan, fds.Take(2));
   }
 
  private:

@@ -36,7 +36,7 @@ json LimitJson(const char* name, int64_t value, bool enforced, const std::string
   return {{"name", name}, {"value", value}, {"enforced", enforced}, {"by", by}};
 }
 
-json Limits(const Profile& profile, const CgroupTree& cgroups) {
+json LimitsJson(const Profile& profile, const CgroupTree& cgroups) {
   const auto controller = [&](const char* limit, const char* name, int64_t value) {
     const bool there = cgroups.has_controller(name);
     return LimitJson(limit, value, there,
@@ -102,7 +102,7 @@ json SandboxDetails(const Sandbox& sandbox, const CgroupTree& cgroups) {
     details["layers"].push_back(
         {{"name", std::string(LayerName(layer))}, {"detail", LayerDetail(layer, sandbox)}});
   }
-  details["limits"] = Limits(profile, cgroups);
+  details["limits"] = LimitsJson(profile, cgroups);
   details["pid"] = sandbox.box().init_pid();
   details["ended"] = nullptr;
   return details;

@@ -50,9 +50,13 @@ template <typename T>
 T LoadLittle(const char* bytes) {
   T value;
   memcpy(&value, bytes, sizeof value);
-  if constexpr (sizeof(T) == 8) return static_cast<T>(le64toh(value));
-  if constexpr (sizeof(T) == 4) return static_cast<T>(le32toh(value));
-  return static_cast<T>(le16toh(value));
+  if constexpr (sizeof(T) == 8) {
+    return le64toh(value);
+  } else if constexpr (sizeof(T) == 4) {
+    return le32toh(value);
+  } else {
+    return le16toh(value);
+  }
 }
 
 }  // namespace
