@@ -161,6 +161,7 @@ struct HelloMessage {
 
 enum class ShimState : uint32_t { kPreparing = 1, kPrepared = 2, kRunning = 3, kEnded = 4 };
 
+// Descriptor: a pidfd of the shim. The socket's peer credentials would name who made it listen.
 struct HelloReplyMessage {
   MessageHeader header;
   ShimState state;

@@ -206,7 +206,9 @@ class Shim {
     reply.state = context_.state;
     reply.init_pid = context_.init_pid;
     execs_.Describe(reply);
-    Send(context_.connection, &reply, sizeof reply);
+    const int self = PidfdOpen(getpid());
+    Send(context_.connection, &reply, sizeof reply, &self, self >= 0 ? 1 : 0);
+    if (self >= 0) close(self);
     execs_.SendStatus();
     if (context_.state == ShimState::kEnded) {
       Send(context_.connection, &init_exit_, sizeof init_exit_);

@@ -1,4 +1,5 @@
 // sandboxctl: the command line.
+#include <cstdio>
 #include <string>
 
 #include <CLI/CLI.hpp>
@@ -69,8 +70,7 @@ int main(int argc, char** argv) {
   AddCreateOptions(run, options);
   AddExecOptions(run, options);
   run->add_flag("--rm", options.remove, "Remove the sandbox afterwards");
-  run->add_option("command", options.command, "Command and arguments")->required();
-  run->positionals_at_end();
+  run->prefix_command();
 
   CLI::App* exec = Command(app, "exec", nullptr, "Run a command in a sandbox",
                            "  sandboxctl exec ID -- go version\n"
@@ -81,11 +81,9 @@ int main(int argc, char** argv) {
   exec->add_option("-u,--user", options.user, "NAME, NAME:GROUP, UID or UID:GID");
   exec->add_option("-w,--workdir", options.cwd, "Working directory inside");
   exec->add_option("--grace", options.grace, "Between SIGTERM and SIGKILL on timeout; 1s");
-  exec->add_option("id", options.ids, "Sandbox: id, prefix of one, or name")
-      ->required()
-      ->expected(1);
-  exec->add_option("command", options.command, "Command and arguments")->required();
-  exec->positionals_at_end();
+  std::string sandbox;
+  exec->add_option("id", sandbox, "Sandbox: id, prefix of one, or name")->required();
+  exec->prefix_command();
 
   CLI::App* list = Command(app, "list", "ps", "List sandboxes", "  sandboxctl list -o json", options);
   list->add_flag("-a,--all", options.all, "Also the last ended ones");
@@ -109,10 +107,28 @@ int main(int argc, char** argv) {
   CLI::App* version = Command(app, "version", nullptr, "Versions of client and daemon",
                               "  sandboxctl version", options);
 
+  // What follows the first "--" is the command's, whatever it looks like.
+  int own = argc;
+  for (int i = argc - 1; i > 0; --i) {
+    if (std::string(argv[i]) == "--") own = i;
+  }
   try {
-    app.parse(argc, argv);
+    app.parse(own, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : cli::kExitError;
+  }
+  for (const CLI::App* command : {run, exec}) {
+    if (!command->parsed()) continue;
+    options.ids = {sandbox};
+    options.command = command->remaining();
+    options.command.insert(options.command.end(),
+                           argv + (own == argc ? argc : options.command.empty() ? own + 1 : own),
+                           argv + argc);
+    if (options.command.empty()) {
+      fprintf(stderr, "sandboxctl: which command? see `sandboxctl %s --help`\n",
+              command->get_name().c_str());
+      return cli::kExitError;
+    }
   }
   if (create->parsed()) return cli::Create(options);
   if (run->parsed()) return cli::Run(options);

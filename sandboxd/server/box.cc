@@ -4,7 +4,6 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -95,13 +94,9 @@ void Box::WatchShim(UniqueFd pidfd) {
 absl::StatusOr<std::unique_ptr<Box>> Box::Connect(BoxHost& host, const std::string& id,
                                                   uint32_t id_base) {
   ASSIGN_OR_RETURN(UniqueFd socket, ConnectUnix(SocketPath(host, id), SOCK_SEQPACKET));
-  ASSIGN_OR_RETURN(const PeerCredentials peer, GetPeerCredentials(socket.get()));
-  UniqueFd pidfd(static_cast<int>(syscall(SYS_pidfd_open, peer.pid, 0)));
-  if (!pidfd.valid()) return ErrnoError("opening the shim's process");
   RETURN_IF_ERROR(host.ids.Adopt(id_base));
   auto box = std::unique_ptr<Box>(new Box(host, id, id_base));
   RETURN_IF_ERROR(box->Attach(std::move(socket)));
-  box->WatchShim(std::move(pidfd));
   return box;
 }
 
@@ -180,6 +175,7 @@ void Box::OnMessage(ShimEvent event) {
     case MessageType::kHelloReply: {
       const HelloReplyMessage& message = event.As<HelloReplyMessage>();
       init_pid_ = message.init_pid;
+      if (event.fds.size() == 1) WatchShim(std::move(event.fds[0]));
       statuses_expected_ = message.exec_count;
       if (statuses_expected_ == 0 && on_adopted_) {
         std::exchange(on_adopted_, nullptr)(absl::OkStatus());
@@ -238,7 +234,7 @@ void Box::OnKilled(const KilledMessage& message) {
 }
 
 void Box::OnLinkClosed() {
-  if (pidfd_.valid() || killed_) return;  // OnShimExit() follows.
+  if (pidfd_.valid()) return;  // OnShimExit() follows.
   OnShimExit();
 }
 
