@@ -6,7 +6,7 @@ check_pie_supported(LANGUAGES C CXX)
 
 add_library(sandboxd_compile INTERFACE)
 target_compile_options(sandboxd_compile INTERFACE
-  -Wall -Wextra -Wno-missing-field-initializers -Wno-free-nonheap-object -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor -Wimplicit-fallthrough
+  -Wall -Wextra -Wno-missing-field-initializers -Wno-free-nonheap-object -Wno-restrict -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor -Wimplicit-fallthrough
   -Werror -fno-strict-aliasing)
 target_include_directories(sandboxd_compile INTERFACE ${CMAKE_SOURCE_DIR})
 
