@@ -80,7 +80,9 @@ TEST(FrameTest, TheExamplesOfTheSpecificationHold) {
     EXPECT_EQ(bytes.size(), kHeaderBytes + header->size);
     const std::string payload = bytes.substr(kHeaderBytes);
     EXPECT_EQ(EncodeFrame(header->type, header->flags, header->stream, payload), bytes);
-    if (words.size() > 3 && absl::StartsWith(words[3], "{")) EXPECT_EQ(payload, words[3]);
+    if (words.size() > 3 && absl::StartsWith(words[3], "{")) {
+      EXPECT_EQ(payload, words[3]);
+    }
     ++examples;
   }
   EXPECT_GE(examples, 5);
