@@ -2,6 +2,8 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
 
 #include <algorithm>
 
@@ -89,19 +91,24 @@ absl::StatusOr<std::shared_ptr<const Image>> Sandboxes::FindImage(const std::str
                        absl::StrCat("no image ", reference,
                                     "; there is `host`, and directories that the operator allows"));
   }
-  // No component of the path may lead elsewhere than it says: judged by name, then opened as named.
+  // Judged by name first: whether other paths of the host exist is nobody's business.
+  bool allowed = false;
+  for (const std::string& directory : config_.image_directories) {
+    allowed = allowed || IsBeneath(reference, directory);
+  }
+  if (!allowed) {
+    return ReasonError(
+        absl::StatusCode::kPermissionDenied, "IMAGE_NOT_ALLOWED", object,
+        absl::StrCat(reference, " is not beneath a directory of images.directories"));
+  }
+  // No component of the path may lead elsewhere than it says.
   char resolved[PATH_MAX];
   if (realpath(reference.c_str(), resolved) == nullptr || reference != resolved) {
     return ReasonError(absl::StatusCode::kNotFound, "IMAGE_NOT_FOUND", object,
                        absl::StrCat("no image ", reference,
                                     "; give the directory's real path, without symbolic links"));
   }
-  for (const std::string& allowed : config_.image_directories) {
-    if (IsBeneath(reference, allowed)) return OpenDirectoryImage(reference);
-  }
-  return ReasonError(
-      absl::StatusCode::kPermissionDenied, "IMAGE_NOT_ALLOWED", object,
-      absl::StrCat(reference, " is not beneath a directory of images.directories"));
+  return OpenDirectoryImage(reference);
 }
 
 absl::Status Sandboxes::CheckCreate(uid_t owner, const CreateSpec& spec) {

@@ -128,6 +128,17 @@ class Isolation(WithDaemon):
         self.assertNotEqual(self.daemon.sh(other, "ls /tmp/x || ls /etc/x").returncode, 0)
         self.daemon.ctl("kill", other)
 
+    def test_processes_are_bounded(self):
+        small = Daemon(pool=0, extra="[profiles.default]\npids_max = 32\n")
+        try:
+            sandbox = small.create()
+            script = "i=0; while [ $i -lt 200 ]; do sleep 60 & i=$((i+1)); done"
+            self.assertNotEqual(small.sh(sandbox, script).returncode, 0)
+            self.assertLess(len(small.shims()), 64)
+            self.assertEqual(small.ctl("kill", sandbox).returncode, 0)
+        finally:
+            small.close()
+
     def test_the_root_is_bounded(self):
         small = Daemon(pool=0, extra="[profiles.default]\nroot_bytes = 1048576\n")
         try:
