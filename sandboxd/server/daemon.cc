@@ -136,14 +136,16 @@ void Daemon::OnSignal(int number) {
   if (draining_) return loop_->Stop();
   draining_ = true;
   Log(LogLevel::kInfo, "draining; sandboxes go on", {{"signal", absl::StrCat(number)}});
-  sandboxes_->Drain();
+  sandboxes_->Drain([this] {
+    pool_gone_ = true;
+    StopIfDrained();
+  });
   loop_->Remove(listener_.get());
   listener_.Reset();
   unlink(config_.socket.c_str());
   for (const auto& [raw, connection] : connections_) {
     connection->SendEvent(0, {{"event", "drain"}});
   }
-  if (connections_.empty()) return loop_->Stop();
   loop_->After(kDrainLimit, [this] { loop_->Stop(); });
 }
 
@@ -203,7 +205,11 @@ void Daemon::OnClosed(Connection& connection, const absl::Status& why) {
         {{"uid", absl::StrCat(connection.peer().uid)}, {"why", std::string(why.message())}});
   }
   connections_.erase(&connection);
-  if (draining_ && connections_.empty()) loop_->Stop();
+  StopIfDrained();
+}
+
+void Daemon::StopIfDrained() {
+  if (draining_ && pool_gone_ && connections_.empty()) loop_->Stop();
 }
 
 }  // namespace sandboxd::server

@@ -46,6 +46,7 @@ class Daemon : public RequestHandler {
   absl::Status WatchSignals();
   void OnSignal(int signal);
   void ReloadConfig();
+  void StopIfDrained();
   void OnAccept();
 
   absl::Status DaemonInfo(Connection&, uint64_t stream, const nlohmann::json& params);
@@ -76,6 +77,7 @@ class Daemon : public RequestHandler {
   std::string instance_;
   absl::Time started_at_;
   bool draining_ = false;
+  bool pool_gone_ = false;
 };
 
 }  // namespace sandboxd::server

@@ -400,6 +400,26 @@ void Sandboxes::FillPool() {
   });
 }
 
+void Sandboxes::Drain(absl::AnyInvocable<void()> on_pool_gone) {
+  draining_ = true;
+  auto left = std::make_shared<size_t>(pool_.size() + 1);
+  auto done = std::make_shared<absl::AnyInvocable<void()>>(std::move(on_pool_gone));
+  const auto count_down = [left, done] {
+    if (--*left == 0) (*done)();
+  };
+  for (std::unique_ptr<Box>& box : pool_) {
+    Box* raw = box.get();
+    raw->Kill([this, count_down, box = std::move(box)](absl::Status) mutable {
+      host_.loop.Defer([count_down, box = std::move(box)]() mutable {
+        box.reset();
+        count_down();
+      });
+    });
+  }
+  pool_.clear();
+  host_.loop.Defer(count_down);
+}
+
 nlohmann::json Sandboxes::Row(const Sandbox& sandbox) const { return SandboxRow(sandbox); }
 
 nlohmann::json Sandboxes::Describe(const Sandbox& sandbox) const {

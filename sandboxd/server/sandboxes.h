@@ -43,8 +43,8 @@ class Sandboxes : public Sandbox::Owner {
 
   // Compiles the profiles, prepares the image `host`, adopts what an earlier daemon left.
   absl::Status Start();
-  // No more creates; the pool is given up. Sandboxes go on.
-  void Drain() { draining_ = true; }
+  // No more creates; the pool is given up, then `on_pool_gone` runs. Sandboxes go on.
+  void Drain(absl::AnyInvocable<void()> on_pool_gone);
 
   void Create(uid_t owner, CreateSpec spec, CreateCallback callback);
   // By id, unique prefix of an id of at least 4 characters, or name, among those `uid` may see.

@@ -68,19 +68,9 @@ class Daemon:
         for row in self.json("list", "-o", "json"):
             self.ctl("kill", row["id"])
         self.stop()
-        deadline = time.monotonic() + 5
-        while os.path.exists(self.cgroup_path) and time.monotonic() < deadline:
-            # A shim of the pool may be on its way out when its daemon already is.
-            self.remove_groups()
-            time.sleep(0.02)
+        assert not os.path.exists(self.cgroup_path), os.listdir(self.cgroup_path)
+        assert os.listdir(f"{self.dir}/run/boxes") == []
         shutil.rmtree(self.dir)
-
-    def remove_groups(self):
-        for path, _, _ in os.walk(self.cgroup_path, topdown=False):
-            try:
-                os.rmdir(path)
-            except OSError:
-                pass
 
     @property
     def cgroup_path(self):
