@@ -382,6 +382,7 @@ void Sandboxes::FillPool() {
   pool_timer_ = true;
   host_.loop.After(kPoolPause, [this] {
     pool_timer_ = false;
+    if (draining_) return;
     if (creating_ > 0) return FillPool();
     const ProfileFiles& files = profile_files_[config_.pool_profile];
     ++pool_pending_;
@@ -389,6 +390,7 @@ void Sandboxes::FillPool() {
                  [this, alive = alive_](absl::StatusOr<std::unique_ptr<Box>> box) {
                    if (!*alive) return;
                    --pool_pending_;
+                   if (draining_) return box.ok() ? GiveUp(*std::move(box)) : GaveUp();
                    if (!box.ok()) {
                      Log(LogLevel::kError, "preparing a sandbox for the pool",
                          {{"error", std::string(box.status().message())}});
@@ -402,22 +404,27 @@ void Sandboxes::FillPool() {
 
 void Sandboxes::Drain(absl::AnyInvocable<void()> on_pool_gone) {
   draining_ = true;
-  auto left = std::make_shared<size_t>(pool_.size() + 1);
-  auto done = std::make_shared<absl::AnyInvocable<void()>>(std::move(on_pool_gone));
-  const auto count_down = [left, done] {
-    if (--*left == 0) (*done)();
-  };
-  for (std::unique_ptr<Box>& box : pool_) {
-    Box* raw = box.get();
-    raw->Kill([this, count_down, box = std::move(box)](absl::Status) mutable {
-      host_.loop.Defer([count_down, box = std::move(box)]() mutable {
-        box.reset();
-        count_down();
-      });
-    });
-  }
+  on_pool_gone_ = std::move(on_pool_gone);
+  // Those in preparation come to GiveUp() when they are ready; one more is for this call itself.
+  giving_up_ = pool_.size() + pool_pending_ + 1;
+  std::deque<std::unique_ptr<Box>> pool = std::move(pool_);
   pool_.clear();
-  host_.loop.Defer(count_down);
+  for (std::unique_ptr<Box>& box : pool) GiveUp(std::move(box));
+  host_.loop.Defer([this] { GaveUp(); });
+}
+
+void Sandboxes::GiveUp(std::unique_ptr<Box> box) {
+  Box* raw = box.get();
+  raw->Kill([this, box = std::move(box)](absl::Status) mutable {
+    host_.loop.Defer([this, box = std::move(box)]() mutable {
+      box.reset();
+      GaveUp();
+    });
+  });
+}
+
+void Sandboxes::GaveUp() {
+  if (--giving_up_ == 0) on_pool_gone_();
 }
 
 nlohmann::json Sandboxes::Row(const Sandbox& sandbox) const { return SandboxRow(sandbox); }

@@ -87,6 +87,8 @@ class Sandboxes : public Sandbox::Owner {
   absl::Status SaveState(const Sandbox& sandbox) const;
   void Remove(const std::string& id, absl::string_view reason, const std::string& message);
   void FillPool();
+  void GiveUp(std::unique_ptr<Box> box);
+  void GaveUp();
   absl::Status Recover();
   void AdoptOne(const std::string& id);
   absl::Status Readopt(const std::string& id, const nlohmann::json& state);
@@ -108,6 +110,8 @@ class Sandboxes : public Sandbox::Owner {
   size_t creating_ = 0;
   std::map<std::pair<uid_t, std::string>, bool> names_pending_;
   bool draining_ = false;
+  absl::AnyInvocable<void()> on_pool_gone_;
+  size_t giving_up_ = 0;  // Boxes of the pool that are still to go, while draining.
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
