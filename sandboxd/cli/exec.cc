@@ -72,7 +72,10 @@ class ExecSession {
   }
 
   absl::Status OnFrame() {
-    ASSIGN_OR_RETURN(const client::Frame frame, client_.Read());
+    // Not blocking: what arrived may be a Ping, and signals must be served meanwhile.
+    auto read = client_.Read(absl::ZeroDuration());
+    if (DetailOf(read.status()).reason == "NO_ANSWER") return absl::OkStatus();
+    ASSIGN_OR_RETURN(const client::Frame frame, std::move(read));
     if (frame.stream != stream_) return absl::OkStatus();
     switch (frame.type) {
       case wire::FrameType::kReply:

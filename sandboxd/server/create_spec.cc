@@ -39,21 +39,6 @@ bool IsPlainPath(absl::string_view path) {
          !absl::StrContains(absl::StrCat(path, "/"), "/./");
 }
 
-void ReadLabels(wire::FieldReader& reader, CreateSpec& spec) {
-  const nlohmann::json* labels = reader.Value("labels");
-  if (labels == nullptr) return;
-  if (!labels->is_object() || labels->size() > kMaxLabels) {
-    return reader.Fail("labels", absl::StrCat("must be an object of at most ", kMaxLabels));
-  }
-  for (const auto& [key, value] : labels->items()) {
-    if (key.empty() || key.size() > kMaxLabelKey || !value.is_string() ||
-        value.get_ref<const std::string&>().size() > kMaxLabelValue) {
-      return reader.Fail("labels", "keys have 1 to 128 bytes, values are strings of up to 4096");
-    }
-    spec.labels[key] = value.get<std::string>();
-  }
-}
-
 absl::Status ReadTmpfs(wire::FieldReader& reader, const Config& config, CreateSpec& spec) {
   const nlohmann::json* list = reader.Value("tmpfs");
   if (list == nullptr) return absl::OkStatus();
@@ -95,7 +80,7 @@ absl::StatusOr<CreateSpec> ParseCreate(const nlohmann::json& params, const Confi
   spec.read_only_root = reader.Bool("read_only_root", false);
   spec.profile = reader.String("profile", "default");
   spec.idempotency_key = reader.String("idempotency_key");
-  ReadLabels(reader, spec);
+  spec.labels = reader.StringMap("labels", kMaxLabels, kMaxLabelKey, kMaxLabelValue);
   RETURN_IF_ERROR(ReadTmpfs(reader, config, spec));
   if (!spec.name.empty() && (!IsLabel(spec.name) || IsId(spec.name))) {
     reader.Fail("name", "must be 1 to 63 of a-z, 0-9 and -, not beginning with -, and not an id");

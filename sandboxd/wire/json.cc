@@ -1,199 +1,131 @@
 #include "sandboxd/wire/json.h"
 
+#include <exception>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
-#include "sandboxd/wire/bytes.h"
 
 namespace sandboxd::wire {
 namespace {
 
 using nlohmann::json;
 
-absl::Status ProtocolError(absl::string_view what) {
-  return ReasonError(absl::StatusCode::kInvalidArgument, "PROTOCOL_ERROR", "body", what);
-}
-
-// Judges a text while it is parsed: nothing is built, and depth costs no stack.
-class Judge : public nlohmann::json_sax<json> {
+// Builds the document while it is parsed, and stops the parser at the first thing we do not take.
+class Builder : public nlohmann::json_sax<json> {
  public:
-  bool null() override { return Value(); }
-  bool boolean(bool) override { return Value(); }
+  bool null() override { return Add(nullptr); }
+  bool boolean(bool value) override { return Add(value); }
   bool number_integer(number_integer_t value) override {
-    return value >= -kMaxJsonInteger ? Value() : Refuse("an integer below -2^53");
+    return value >= -kMaxJsonInteger ? Add(value) : Refuse("an integer below -2^53");
   }
   bool number_unsigned(number_unsigned_t value) override {
-    return value <= static_cast<uint64_t>(kMaxJsonInteger) ? Value()
+    return value <= static_cast<uint64_t>(kMaxJsonInteger) ? Add(static_cast<int64_t>(value))
                                                            : Refuse("an integer above 2^53");
   }
   bool number_float(number_float_t, const string_t&) override {
-    return Refuse("a number that is not an integer");
+    return Refuse("a number that is not an integer within ±2^53");
   }
-  bool string(string_t&) override { return Value(); }
+  bool string(string_t& value) override { return Add(std::move(value)); }
   bool binary(binary_t&) override { return Refuse("binary"); }
-  bool start_object(std::size_t) override {
-    keys_.emplace_back();
-    return Open();
+  bool start_object(size_t) override { return Open(json::object()); }
+  bool end_object() override { return Close(); }
+  bool start_array(size_t) override {
+    return open_.empty() ? Refuse("not an object") : Open(json::array());
   }
+  bool end_array() override { return Close(); }
+
   bool key(string_t& name) override {
-    return keys_.back().insert(name).second || Refuse("a duplicate key");
-  }
-  bool end_object() override {
-    keys_.pop_back();
-    --depth_;
+    if (open_.back()->contains(name)) return Refuse("a key that occurs twice");
+    key_ = std::move(name);
     return true;
-  }
-  bool start_array(std::size_t) override {
-    if (depth_ == 0) return Refuse("not an object");
-    return Open();
-  }
-  bool end_array() override {
-    --depth_;
-    return true;
-  }
-  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override {
-    return Refuse("not JSON");
   }
 
+  bool parse_error(size_t position, const std::string&,
+                   const nlohmann::detail::exception&) override {
+    return Refuse(absl::StrCat("not JSON at byte ", position));
+  }
+
+  json& document() { return document_; }
   const std::string& refused() const { return refused_; }
 
  private:
-  bool Open() {
-    if (++depth_ > kMaxJsonDepth) return Refuse("nested deeper than 32");
-    return Count();
+  // Puts a value where the parser is. Null, and refused, where it may not be.
+  json* Place(json value) {
+    if (++values_ > kMaxJsonValues) {
+      Refuse(absl::StrCat("more than ", kMaxJsonValues, " values"));
+      return nullptr;
+    }
+    if (open_.empty()) return &(document_ = std::move(value));
+    json& parent = *open_.back();
+    if (parent.is_object()) return &(parent[key_] = std::move(value));
+    parent.push_back(std::move(value));
+    return &parent.back();
   }
-  bool Value() { return depth_ == 0 ? Refuse("not an object") : Count(); }
-  bool Count() { return ++values_ <= kMaxJsonValues || Refuse("more than 65536 values"); }
-  bool Refuse(const char* why) {
-    if (refused_.empty()) refused_ = why;
+
+  bool Add(json value) {
+    if (open_.empty()) return Refuse("not an object");
+    return Place(std::move(value)) != nullptr;
+  }
+
+  bool Open(json container) {
+    if (open_.size() >= kMaxJsonDepth) {
+      return Refuse(absl::StrCat("nested deeper than ", kMaxJsonDepth));
+    }
+    json* const placed = Place(std::move(container));
+    // The pointer lasts: a container is only added to when all in it are closed.
+    if (placed != nullptr) open_.push_back(placed);
+    return placed != nullptr;
+  }
+
+  bool Close() {
+    open_.pop_back();
+    return true;
+  }
+
+  bool Refuse(absl::string_view why) {
+    if (refused_.empty()) refused_ = std::string(why);
     return false;
   }
 
-  int depth_ = 0;
+  json document_;
+  std::vector<json*> open_;  // From the outermost container to where the parser is.
+  std::string key_;          // Of the next value, in an object.
   size_t values_ = 0;
-  std::vector<std::set<std::string>> keys_;
   std::string refused_;
 };
+
+// "" where `builder` now holds the document of `text`, else what is wrong.
+std::string Build(absl::string_view text, Builder& builder) {
+  // The library takes a NUL byte for the end, and skips a byte order mark.
+  if (const size_t nul = text.find('\0'); nul != absl::string_view::npos) {
+    return absl::StrCat("not JSON at byte ", nul + 1);
+  }
+  if (absl::StartsWith(text, "\xef\xbb\xbf")) return "a byte order mark";
+  if (json::sax_parse(text.data(), text.data() + text.size(), &builder)) return "";
+  return builder.refused().empty() ? "not JSON" : builder.refused();
+}
 
 }  // namespace
 
 absl::StatusOr<json> ParseObject(absl::string_view text) {
-  Judge judge;
-  const bool fine = json::sax_parse(text.data(), text.data() + text.size(), &judge);
-  if (!fine) {
-    return ProtocolError(absl::StrCat(
-        "a body must be one JSON object of the specified form: ",
-        judge.refused().empty() ? "not JSON" : judge.refused()));
+  Builder builder;
+  std::string wrong;
+  try {
+    wrong = Build(text, builder);
+  } catch (const std::exception& e) {
+    return ReasonError(absl::StatusCode::kInternal, "INTERNAL", "body",
+                       absl::StrCat("parsing a body: ", e.what()));
   }
-  return json::parse(text.data(), text.data() + text.size(), nullptr, /*allow_exceptions=*/false);
+  if (wrong.empty()) return std::move(builder.document());
+  return ReasonError(absl::StatusCode::kInvalidArgument, "PROTOCOL_ERROR", "body",
+                     absl::StrCat("the body is not the JSON object it must be: ", wrong));
 }
 
-FieldReader::FieldReader(const json& object, std::string where)
-    : object_(object), where_(std::move(where)) {
-  if (!object_.is_object()) {
-    status_ = ReasonError(absl::StatusCode::kInvalidArgument, "INVALID_FIELD", where_,
-                          absl::StrCat(where_, ": must be an object"));
-  }
-}
-
-const json* FieldReader::Find(const char* name, bool required) {
-  asked_.insert(name);
-  if (!object_.is_object()) return nullptr;
-  const auto it = object_.find(name);
-  if (it != object_.end() && !it->is_null()) return &*it;
-  if (required && status_.ok()) {
-    status_ = ReasonError(absl::StatusCode::kInvalidArgument, "MISSING_FIELD", Name(name),
-                          absl::StrCat(Name(name), ": is required"));
-  }
-  return nullptr;
-}
-
-void FieldReader::Fail(const char* name, absl::string_view what) {
-  if (!status_.ok()) return;
-  status_ = ReasonError(absl::StatusCode::kInvalidArgument, "INVALID_FIELD", Name(name),
-                        absl::StrCat(Name(name), ": ", what));
-}
-
-std::string FieldReader::RequiredString(const char* name) {
-  return Find(name, true) == nullptr ? "" : String(name);
-}
-
-std::string FieldReader::String(const char* name, std::string fallback) {
-  const json* value = Find(name, false);
-  if (value == nullptr) return fallback;
-  if (!value->is_string()) {
-    Fail(name, "must be a string");
-    return fallback;
-  }
-  std::string text = value->get<std::string>();
-  if (text.find('\0') != std::string::npos) Fail(name, "must not contain a NUL byte");
-  return text;
-}
-
-std::string FieldReader::RequiredBytes(const char* name) {
-  return Find(name, true) == nullptr ? "" : Bytes(name);
-}
-
-std::string FieldReader::Bytes(const char* name, std::string fallback) {
-  const json* value = Find(name, false);
-  if (value == nullptr) return fallback;
-  auto bytes = BytesFromJson(*value, Name(name));
-  if (bytes.ok()) return *std::move(bytes);
-  if (status_.ok()) status_ = bytes.status();
-  return fallback;
-}
-
-std::vector<std::string> FieldReader::BytesList(const char* name) {
-  const json* value = Find(name, false);
-  std::vector<std::string> list;
-  if (value == nullptr) return list;
-  if (!value->is_array()) {
-    Fail(name, "must be a list");
-    return list;
-  }
-  for (size_t i = 0; i < value->size(); ++i) {
-    auto bytes = BytesFromJson((*value)[i], absl::StrCat(Name(name), "[", i, "]"));
-    if (!bytes.ok()) {
-      if (status_.ok()) status_ = bytes.status();
-      return {};
-    }
-    list.push_back(*std::move(bytes));
-  }
-  return list;
-}
-
-int64_t FieldReader::RequiredInteger(const char* name, int64_t min, int64_t max) {
-  return Find(name, true) == nullptr ? min : Integer(name, min, min, max);
-}
-
-int64_t FieldReader::Integer(const char* name, int64_t fallback, int64_t min, int64_t max) {
-  const json* value = Find(name, false);
-  if (value == nullptr) return fallback;
-  if (value->is_number_integer() && value->get<int64_t>() >= min && value->get<int64_t>() <= max) {
-    return value->get<int64_t>();
-  }
-  Fail(name, absl::StrCat("must be a whole number from ", min, " to ", max));
-  return fallback;
-}
-
-bool FieldReader::Bool(const char* name, bool fallback) {
-  const json* value = Find(name, false);
-  if (value == nullptr) return fallback;
-  if (value->is_boolean()) return value->get<bool>();
-  Fail(name, "must be true or false");
-  return fallback;
-}
-
-const json* FieldReader::Value(const char* name) { return Find(name, false); }
-
-absl::Status FieldReader::Finish() const {
-  if (!status_.ok()) return status_;
-  for (const auto& [key, value] : object_.items()) {
-    if (asked_.count(key) > 0) continue;
-    return ReasonError(absl::StatusCode::kInvalidArgument, "UNKNOWN_FIELD",
-                       absl::StrCat(where_, ".", key),
-                       absl::StrCat(where_, ".", key, ": is not a known field"));
-  }
-  return absl::OkStatus();
+std::string DumpObject(const json& body) {
+  return body.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 }  // namespace sandboxd::wire
