@@ -58,7 +58,8 @@ class EventLoop {
     std::shared_ptr<FdCallback> callback;
   };
 
-  EventLoop(UniqueFd epoll, UniqueFd wakeup) : epoll_(std::move(epoll)), wakeup_(std::move(wakeup)) {}
+  EventLoop(UniqueFd epoll, UniqueFd wakeup)
+      : epoll_(std::move(epoll)), wakeup_(std::move(wakeup)) {}
   void RunPosted();
   void RunDeferred();
   void RunTimers();

@@ -68,8 +68,8 @@ absl::Status WriteExisting(int dir, const std::string& path, absl::string_view c
 absl::Status ReplaceFile(int dir, const std::string& path, absl::string_view content, mode_t mode,
                          bool sync) {
   const std::string temporary = absl::StrCat(path, ".new");
-  UniqueFd fd(openat(dir, temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
-                     mode));
+  UniqueFd fd(
+      openat(dir, temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode));
   if (!fd.valid()) return ErrnoError(absl::StrCat("creating ", temporary));
   absl::Status status = WriteAll(fd.get(), content, temporary);
   if (status.ok() && sync && fsync(fd.get()) < 0) {

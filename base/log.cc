@@ -68,8 +68,7 @@ bool ParseLogLevel(absl::string_view name, LogLevel& level) {
 void Log(LogLevel level, absl::string_view message, std::initializer_list<LogField> fields) {
   if (level < minimum_level) return;
   std::string line = absl::StrCat(
-      "{\"ts\":\"",
-      absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", absl::Now(), absl::UTCTimeZone()),
+      "{\"ts\":\"", absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", absl::Now(), absl::UTCTimeZone()),
       "\",\"level\":\"", LevelName(level), "\"");
   AppendField(line, "msg", message);
   for (const auto& [key, value] : fields) AppendField(line, key, value);

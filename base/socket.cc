@@ -78,7 +78,8 @@ absl::StatusOr<UniqueFd> ListenUnix(const std::string& path, int type, mode_t mo
 
 absl::StatusOr<std::pair<UniqueFd, UniqueFd>> UnixPair(int type) {
   int fds[2];
-  if (socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, fds) < 0) return ErrnoError("making a socketpair");
+  if (socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, fds) < 0)
+    return ErrnoError("making a socketpair");
   return std::make_pair(UniqueFd(fds[0]), UniqueFd(fds[1]));
 }
 

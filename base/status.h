@@ -39,12 +39,12 @@ std::string ErrnoName(int error);
 
 // Returns from the current function where `expression` is not OK. Named as in newer Abseil, so that
 // theirs can replace them.
-#define RETURN_IF_ERROR(expression)                       \
-  do {                                                    \
-    absl::Status return_if_error_status = (expression);   \
-    if (!return_if_error_status.ok()) {                   \
-      return return_if_error_status;                      \
-    }                                                     \
+#define RETURN_IF_ERROR(expression)                     \
+  do {                                                  \
+    absl::Status return_if_error_status = (expression); \
+    if (!return_if_error_status.ok()) {                 \
+      return return_if_error_status;                    \
+    }                                                   \
   } while (false)
 
 #define SANDBOXD_CONCAT_INNER(a, b) a##b

@@ -25,10 +25,15 @@ bpf_insn MoveRegister(int to, int from) {
           .imm = 0};
 }
 bpf_insn Constant(uint8_t code, int reg, int32_t value, int16_t jump = 0) {
-  return {.code = code, .dst_reg = static_cast<uint8_t>(reg & 15), .src_reg = 0, .off = jump,
+  return {.code = code,
+          .dst_reg = static_cast<uint8_t>(reg & 15),
+          .src_reg = 0,
+          .off = jump,
           .imm = value};
 }
-bpf_insn Exit() { return {.code = BPF_JMP | BPF_EXIT, .dst_reg = 0, .src_reg = 0, .off = 0, .imm = 0}; }
+bpf_insn Exit() {
+  return {.code = BPF_JMP | BPF_EXIT, .dst_reg = 0, .src_reg = 0, .off = 0, .imm = 0};
+}
 
 constexpr uint8_t kIfEqual = BPF_JMP | BPF_JEQ | BPF_K;
 constexpr uint8_t kIfNotEqual = BPF_JMP | BPF_JNE | BPF_K;
@@ -57,8 +62,7 @@ std::string DeviceProgram() {
   // Two instructions a device, and one for pseudo-terminals, lie between here and "deny".
   const int16_t to_deny = static_cast<int16_t>(2 * kDeviceCount + 2);
   program.push_back(Constant(kIfNotEqual, BPF_REG_2, BPF_DEVCG_DEV_CHAR, to_deny));
-  program.push_back(
-      Constant(kIfNotEqual, BPF_REG_3, 0, static_cast<int16_t>(to_deny - 1)));
+  program.push_back(Constant(kIfNotEqual, BPF_REG_3, 0, static_cast<int16_t>(to_deny - 1)));
   for (size_t i = 0; i < kDeviceCount; ++i) {
     // Past "deny" (two instructions) from the second of this pair.
     const int16_t to_allow = static_cast<int16_t>(2 * (kDeviceCount - i - 1) + 1 + 2);

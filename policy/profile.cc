@@ -10,13 +10,12 @@ namespace sandboxd {
 namespace {
 
 constexpr Layer kLayers[] = {
-    Layer::kUserNamespace, Layer::kMountNamespace,  Layer::kPidNamespace,
-    Layer::kNetNamespace,  Layer::kIpcNamespace,    Layer::kUtsNamespace,
-    Layer::kCgroupNamespace, Layer::kTimeNamespace, Layer::kCapabilities,
-    Layer::kNoNewPrivileges, Layer::kSeccomp,       Layer::kDeviceFilter,
-    Layer::kProcMasks,     Layer::kSysReadOnly,     Layer::kCgroupReadOnly,
-    Layer::kFreshDev,      Layer::kNosuidNodev,     Layer::kSessionKeyring,
-    Layer::kOwnSession,    Layer::kIdShift,         Layer::kRlimits,
+    Layer::kUserNamespace, Layer::kMountNamespace,  Layer::kPidNamespace,    Layer::kNetNamespace,
+    Layer::kIpcNamespace,  Layer::kUtsNamespace,    Layer::kCgroupNamespace, Layer::kTimeNamespace,
+    Layer::kCapabilities,  Layer::kNoNewPrivileges, Layer::kSeccomp,         Layer::kDeviceFilter,
+    Layer::kProcMasks,     Layer::kSysReadOnly,     Layer::kCgroupReadOnly,  Layer::kFreshDev,
+    Layer::kNosuidNodev,   Layer::kSessionKeyring,  Layer::kOwnSession,      Layer::kIdShift,
+    Layer::kRlimits,
 };
 
 Profile MakeDefault() {
@@ -24,16 +23,34 @@ Profile MakeDefault() {
   profile.name = "default";
   profile.capabilities = DefaultCapabilities();
   profile.masked = {
-      "proc/acpi",        "proc/asound",      "proc/config.gz",  "proc/interrupts",
-      "proc/kallsyms",    "proc/kcore",       "proc/key-users",  "proc/keys",
-      "proc/kmsg",        "proc/kpagecgroup", "proc/kpagecount", "proc/kpageflags",
-      "proc/latency_stats", "proc/sched_debug", "proc/scsi",     "proc/slabinfo",
-      "proc/timer_list",  "proc/timer_stats", "proc/vmallocinfo", "sys/devices/virtual/dmi",
-      "sys/devices/virtual/powercap", "sys/firmware", "sys/kernel/debug", "sys/kernel/security",
+      "proc/acpi",
+      "proc/asound",
+      "proc/config.gz",
+      "proc/interrupts",
+      "proc/kallsyms",
+      "proc/kcore",
+      "proc/key-users",
+      "proc/keys",
+      "proc/kmsg",
+      "proc/kpagecgroup",
+      "proc/kpagecount",
+      "proc/kpageflags",
+      "proc/latency_stats",
+      "proc/sched_debug",
+      "proc/scsi",
+      "proc/slabinfo",
+      "proc/timer_list",
+      "proc/timer_stats",
+      "proc/vmallocinfo",
+      "sys/devices/virtual/dmi",
+      "sys/devices/virtual/powercap",
+      "sys/firmware",
+      "sys/kernel/debug",
+      "sys/kernel/security",
       "sys/kernel/tracing",
   };
-  profile.read_only = {"proc/bus", "proc/fs",           "proc/irq",
-                       "proc/mtrr", "proc/sysrq-trigger", "proc/sys"};
+  profile.read_only = {"proc/bus",           "proc/fs", "proc/irq", "proc/mtrr",
+                       "proc/sysrq-trigger", "proc/sys"};
   profile.rlimits = {
       {RLIMIT_CORE, "core", 0},
       {RLIMIT_NOFILE, "nofile", 65536},
@@ -137,8 +154,7 @@ absl::StatusOr<Profile> DeriveProfile(const Profile& base, const ProfileOverride
   RETURN_IF_ERROR(Take(overrides.memory_max, "memory_max", 8 << 20, kLargest, profile.memory_max));
   RETURN_IF_ERROR(Take(overrides.shm_bytes, "shm_bytes", 65536, kLargest, profile.shm_bytes));
   RETURN_IF_ERROR(Take(overrides.root_bytes, "root_bytes", 65536, kLargest, profile.root_bytes));
-  RETURN_IF_ERROR(
-      Take(overrides.root_inodes, "root_inodes", 128, kLargest, profile.root_inodes));
+  RETURN_IF_ERROR(Take(overrides.root_inodes, "root_inodes", 128, kLargest, profile.root_inodes));
   return profile;
 }
 

@@ -50,15 +50,15 @@ struct RlimitSetting {
 struct Profile {
   std::string name;
   SeccompKind seccomp = SeccompKind::kDefault;
-  uint64_t capabilities = 0;    // Of uid 0 inside; other users have none.
+  uint64_t capabilities = 0;  // Of uid 0 inside; other users have none.
   bool time_namespace = false;
   std::vector<std::string> masked;     // Beneath /proc and /sys: hidden where they exist.
   std::vector<std::string> read_only;  // Beneath /proc.
   std::vector<RlimitSetting> rlimits;
-  int64_t pids_max = 4096;                  // Processes and threads.
-  int64_t memory_max = int64_t{2} << 30;    // Bytes, with the root's and /dev/shm's content.
+  int64_t pids_max = 4096;                // Processes and threads.
+  int64_t memory_max = int64_t{2} << 30;  // Bytes, with the root's and /dev/shm's content.
   int64_t shm_bytes = int64_t{64} << 20;
-  int64_t root_bytes = int64_t{1} << 30;    // What may be written to the root.
+  int64_t root_bytes = int64_t{1} << 30;  // What may be written to the root.
   int64_t root_inodes = 262144;
 };
 

@@ -100,8 +100,7 @@ void SeccompBuilder::Add(absl::string_view syscall, uint32_t action,
   std::vector<scmp_arg_cmp> compares;
   for (const ArgumentRule& rule : rules) {
     if (rule.index > 5) {
-      status_ = absl::InvalidArgumentError(
-          absl::StrCat(syscall, " has no argument ", rule.index));
+      status_ = absl::InvalidArgumentError(absl::StrCat(syscall, " has no argument ", rule.index));
       return;
     }
     compares.push_back({rule.index, SCMP_CMP_MASKED_EQ, rule.mask, rule.value & rule.mask});
@@ -143,9 +142,8 @@ SeccompBuilder& SeccompBuilder::AllowUnless(absl::string_view syscall, unsigned 
     std::vector<uint32_t> done;
     for (const uint32_t value : values) {
       const uint32_t flipped = (value & mask) ^ (uint32_t{1} << bit);
-      const bool leads_to_another =
-          std::any_of(values.begin(), values.end(),
-                      [&](uint32_t other) { return (other & mask) == flipped; });
+      const bool leads_to_another = std::any_of(
+          values.begin(), values.end(), [&](uint32_t other) { return (other & mask) == flipped; });
       if (leads_to_another || std::find(done.begin(), done.end(), flipped) != done.end()) continue;
       done.push_back(flipped);
       AllowIf(syscall, {.index = index, .mask = mask, .value = flipped});

@@ -21,9 +21,9 @@ struct ArgumentRule {
   uint32_t value = 0;
 };
 
-// Builds an allow-list filter for x86-64 in kernel-ready bytes. What no rule names fails with EPERM;
-// numbers above those known to libseccomp fail with ENOSYS, so that a C library falls back; other
-// ABIs (i386, x32) fail with ENOSYS. The first mistake is remembered, and Build() returns it.
+// Builds an allow-list filter for x86-64 in kernel-ready bytes. What no rule names fails with
+// EPERM; numbers above those known to libseccomp fail with ENOSYS, so that a C library falls back;
+// other ABIs (i386, x32) fail with ENOSYS. The first mistake is remembered, and Build() returns it.
 class SeccompBuilder {
  public:
   SeccompBuilder();

@@ -35,11 +35,11 @@ struct Directory {
   uid_t owner = 0;
 };
 constexpr Directory kDirectories[] = {
-    {"dev", 0755},        {"etc", 0755},      {"home", 0755},  {"home/user", 0755, 1000},
-    {"media", 0755},      {"mnt", 0755},      {"opt", 0755},   {"proc", 0555},
-    {"root", 0700},       {"run", 0755},      {"run/lock", 01777}, {"srv", 0755},
-    {"sys", 0555},        {"tmp", 01777},     {"usr", 0755},   {"var", 0755},
-    {"var/cache", 0755},  {"var/lib", 0755},  {"var/log", 0755}, {"var/tmp", 01777},
+    {"dev", 0755},       {"etc", 0755},     {"home", 0755},      {"home/user", 0755, 1000},
+    {"media", 0755},     {"mnt", 0755},     {"opt", 0755},       {"proc", 0555},
+    {"root", 0700},      {"run", 0755},     {"run/lock", 01777}, {"srv", 0755},
+    {"sys", 0555},       {"tmp", 01777},    {"usr", 0755},       {"var", 0755},
+    {"var/cache", 0755}, {"var/lib", 0755}, {"var/log", 0755},   {"var/tmp", 01777},
 };
 
 struct File {
@@ -65,16 +65,35 @@ constexpr File kFiles[] = {
 
 // What is taken over from the host's /etc, as far as everybody may read it there.
 constexpr const char* kPublic[] = {
-    "etc/alternatives",   "etc/bash.bashrc",      "etc/ca-certificates",
-    "etc/ca-certificates.conf", "etc/debian_version", "etc/fonts",
-    "etc/inputrc",        "etc/ld.so.cache",      "etc/ld.so.conf",
-    "etc/ld.so.conf.d",   "etc/localtime",        "etc/magic",
-    "etc/mime.types",     "etc/os-release",       "etc/perl",
-    "etc/profile",        "etc/profile.d",        "etc/protocols",
-    "etc/python3",        "etc/python3.11",       "etc/python3.12",
-    "etc/python3.13",     "etc/rpc",              "etc/services",
-    "etc/skel",           "etc/ssl/certs",        "etc/ssl/openssl.cnf",
-    "etc/terminfo",       "etc/timezone",
+    "etc/alternatives",
+    "etc/bash.bashrc",
+    "etc/ca-certificates",
+    "etc/ca-certificates.conf",
+    "etc/debian_version",
+    "etc/fonts",
+    "etc/inputrc",
+    "etc/ld.so.cache",
+    "etc/ld.so.conf",
+    "etc/ld.so.conf.d",
+    "etc/localtime",
+    "etc/magic",
+    "etc/mime.types",
+    "etc/os-release",
+    "etc/perl",
+    "etc/profile",
+    "etc/profile.d",
+    "etc/protocols",
+    "etc/python3",
+    "etc/python3.11",
+    "etc/python3.12",
+    "etc/python3.13",
+    "etc/rpc",
+    "etc/services",
+    "etc/skel",
+    "etc/ssl/certs",
+    "etc/ssl/openssl.cnf",
+    "etc/terminfo",
+    "etc/timezone",
 };
 
 constexpr const char* kTopLevel[] = {"bin", "sbin", "lib", "lib32", "lib64", "libx32"};

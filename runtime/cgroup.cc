@@ -42,7 +42,8 @@ absl::StatusOr<std::string> FindCgroup2() {
 
 absl::StatusOr<absl::flat_hash_set<std::string>> Controllers(int dir, const std::string& path) {
   ASSIGN_OR_RETURN(const std::string text, ReadFile(dir, absl::StrCat(path, "cgroup.controllers")));
-  return absl::flat_hash_set<std::string>(absl::StrSplit(text, absl::ByAnyChar(" \n"), absl::SkipEmpty()));
+  return absl::flat_hash_set<std::string>(
+      absl::StrSplit(text, absl::ByAnyChar(" \n"), absl::SkipEmpty()));
 }
 
 // Passes the wanted controllers on to the children of `dir`. One that cannot be enabled stays

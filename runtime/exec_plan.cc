@@ -42,8 +42,10 @@ absl::Status CheckSizes(const ExecSpec& spec) {
     }
   }
   if (sum > kMaxStrings) {
-    return TooLong("argv and env", absl::StrCat(sum, " bytes together with their pointers; the "
-                                                "kernel takes at most ", kMaxStrings));
+    return TooLong("argv and env", absl::StrCat(sum,
+                                                " bytes together with their pointers; the "
+                                                "kernel takes at most ",
+                                                kMaxStrings));
   }
   return absl::OkStatus();
 }

@@ -33,8 +33,8 @@ inline constexpr char kDefaultPath[] =
 absl::StatusOr<std::vector<std::string>> MergeEnv(
     std::initializer_list<const std::vector<std::string>*> environments);
 
-// The flat plan. ARGUMENTS_TOO_LONG, with the object named, where the kernel would refuse one string
-// (MAX_ARG_STRLEN, 128 KiB with its NUL) or the sum (a quarter of the stack limit, 2 MiB).
+// The flat plan. ARGUMENTS_TOO_LONG, with the object named, where the kernel would refuse one
+// string (MAX_ARG_STRLEN, 128 KiB with its NUL) or the sum (a quarter of the stack limit, 2 MiB).
 absl::StatusOr<std::string> BuildExecPlan(const ExecSpec& spec);
 
 }  // namespace sandboxd

@@ -26,14 +26,14 @@ struct NamespaceLayer {
   uint64_t flag;
 };
 constexpr NamespaceLayer kNamespaces[] = {
-    {Layer::kUserNamespace, CLONE_NEWUSER}, {Layer::kMountNamespace, CLONE_NEWNS},
-    {Layer::kPidNamespace, CLONE_NEWPID},   {Layer::kNetNamespace, CLONE_NEWNET},
-    {Layer::kIpcNamespace, CLONE_NEWIPC},   {Layer::kUtsNamespace, CLONE_NEWUTS},
+    {Layer::kUserNamespace, CLONE_NEWUSER},     {Layer::kMountNamespace, CLONE_NEWNS},
+    {Layer::kPidNamespace, CLONE_NEWPID},       {Layer::kNetNamespace, CLONE_NEWNET},
+    {Layer::kIpcNamespace, CLONE_NEWIPC},       {Layer::kUtsNamespace, CLONE_NEWUTS},
     {Layer::kCgroupNamespace, CLONE_NEWCGROUP},
 };
 
-MountSpec Mount(std::string type, std::string target, uint64_t flags, std::string data = "") {
-  return {MountOp::kMount, type, std::move(target), type, std::move(data), flags};
+MountSpec Mount(const char* type, const char* target, uint64_t flags, std::string data = "") {
+  return {MountOp::kMount, type, target, type, std::move(data), flags};
 }
 
 void AddDev(const Profile& profile, LayerSet layers, std::vector<MountSpec>& mounts) {
@@ -42,8 +42,8 @@ void AddDev(const Profile& profile, LayerSet layers, std::vector<MountSpec>& mou
   mounts.push_back({MountOp::kBind, "/template/dev", "/stage/dev", "", "", flags});
   mounts.push_back(Mount("devpts", "/stage/dev/pts", MS_NOSUID | MS_NOEXEC,
                          "newinstance,mode=620,ptmxmode=666,gid=5"));
-  mounts.push_back(Mount("tmpfs", "/stage/dev/shm", kPlain,
-                         absl::StrCat("mode=1777,size=", profile.shm_bytes)));
+  mounts.push_back(
+      Mount("tmpfs", "/stage/dev/shm", kPlain, absl::StrCat("mode=1777,size=", profile.shm_bytes)));
   mounts.push_back(Mount("mqueue", "/stage/dev/mqueue", kPlain));
 }
 

@@ -49,12 +49,11 @@ constexpr int kLinkInZygote = 3;
 
 absl::StatusOr<std::unique_ptr<Launcher>> Launcher::Create(EventLoop& loop, std::string scratch) {
   auto launcher = std::unique_ptr<Launcher>(new Launcher(loop, std::move(scratch)));
-  ASSIGN_OR_RETURN(
-      launcher->program_,
-      SealedMemfd("sandboxd-launcher",
-                  absl::MakeConstSpan(sandboxd_launcher_program_begin,
-                                      sandboxd_launcher_program_end),
-                  /*executable=*/true));
+  ASSIGN_OR_RETURN(launcher->program_,
+                   SealedMemfd("sandboxd-launcher",
+                               absl::MakeConstSpan(sandboxd_launcher_program_begin,
+                                                   sandboxd_launcher_program_end),
+                               /*executable=*/true));
   RETURN_IF_ERROR(launcher->Start());
   return launcher;
 }
@@ -72,7 +71,8 @@ absl::Status Launcher::Start() {
   if (pid < 0) return ErrnoError("forking the zygote");
   pid_ = pid;
   link_ = std::move(pair.first);
-  if (fcntl(link_.get(), F_SETFL, O_NONBLOCK) < 0) return ErrnoError("setting up the zygote's link");
+  if (fcntl(link_.get(), F_SETFL, O_NONBLOCK) < 0)
+    return ErrnoError("setting up the zygote's link");
   return loop_.Add(link_.get(), EPOLLIN, [this](uint32_t) { OnReadable(); });
 }
 

@@ -113,7 +113,8 @@ struct LaunchPlan {
   PlanArray attaches;     // PlanAttach, in order.
 };
 
-// --- One exec ----------------------------------------------------------------------------------------
+// --- One exec
+// ----------------------------------------------------------------------------------------
 
 inline constexpr uint32_t kExecStdinPipe = 1;
 inline constexpr uint32_t kExecProgramFd = 2;  // Run the second descriptor instead of a file.
@@ -121,14 +122,14 @@ inline constexpr uint32_t kExecProgramFd = 2;  // Run the second descriptor inst
 // Descriptors of the exec message: this plan, and with kExecProgramFd the program.
 struct ExecPlan {
   PlanHeader header;
-  uint32_t flags;        // kExec*
+  uint32_t flags;  // kExec*
   uint32_t umask;
   PlanString user_name;  // To look up inside; else uid holds.
   PlanString group_name;
   uint32_t uid;
-  uint32_t gid;          // kNoId: the user's primary group, or 0 where it has none.
+  uint32_t gid;  // kNoId: the user's primary group, or 0 where it has none.
   PlanString cwd;
-  PlanString path;       // Directories to search, `:` between; none: argv[0] is the path.
+  PlanString path;        // Directories to search, `:` between; none: argv[0] is the path.
   uint64_t capabilities;  // Permitted and effective for uid 0. Others have none.
   PlanArray argv;         // uint64_t offsets; the last is 0.
   PlanArray env;          // uint64_t offsets; one spare 0 for HOME and a last 0.

@@ -14,8 +14,8 @@ absl::StatusOr<std::unique_ptr<ShimLink>> ShimLink::Create(EventLoop& loop, Uniq
   if (fcntl(socket.get(), F_SETFL, O_NONBLOCK) < 0) return ErrnoError("setting up a shim's link");
   auto link = std::unique_ptr<ShimLink>(
       new ShimLink(loop, std::move(socket), std::move(on_message), std::move(on_closed)));
-  RETURN_IF_ERROR(loop.Add(link->socket_.get(), EPOLLIN,
-                           [raw = link.get()](uint32_t) { raw->OnReadable(); }));
+  RETURN_IF_ERROR(
+      loop.Add(link->socket_.get(), EPOLLIN, [raw = link.get()](uint32_t) { raw->OnReadable(); }));
   return link;
 }
 

@@ -34,8 +34,7 @@ class ShimLink {
   using OnClosed = absl::AnyInvocable<void()>;
 
   static absl::StatusOr<std::unique_ptr<ShimLink>> Create(EventLoop& loop, UniqueFd socket,
-                                                          OnMessage on_message,
-                                                          OnClosed on_closed);
+                                                          OnMessage on_message, OnClosed on_closed);
   ~ShimLink();
 
   template <typename Message>

@@ -57,13 +57,14 @@ struct MessageHeader {
 };
 
 // To the zygote. Descriptors: the shim's end of its connection to the daemon, the shim's listening
-// socket, the directory of the sandbox's cgroup (with box, box/init and shim made), the PreparePlan.
+// socket, the directory of the sandbox's cgroup (with box, box/init and shim made), the
+// PreparePlan.
 struct SpawnMessage {
   MessageHeader header;
   uint64_t request;
-  uint32_t id_base;   // First of the host ids that the sandbox's ids map to.
+  uint32_t id_base;  // First of the host ids that the sandbox's ids map to.
   uint32_t id_count;
-  char id[40];        // For the process names; NUL-terminated.
+  char id[40];  // For the process names; NUL-terminated.
 };
 
 // From the zygote. Descriptor on success: a pidfd of the shim.
@@ -123,7 +124,7 @@ struct ExecExitedMessage {
   uint64_t exec;
   int32_t end_code;    // CLD_EXITED, CLD_KILLED or CLD_DUMPED: 9 is otherwise ambiguous.
   int32_t end_status;  // Exit code, or signal.
-  uint32_t flags;     // kExecTimedOut
+  uint32_t flags;      // kExecTimedOut
   uint32_t zero;
   uint64_t wall_us;
   uint64_t user_us;

@@ -7,103 +7,74 @@
 
 namespace sandboxd {
 
+namespace {
+
+struct StageEntry {
+  Stage stage;
+  absl::string_view name;
+};
+constexpr StageEntry kStages[] = {
+    {Stage::kNone, "none"},
+    {Stage::kShimMounts, "shim_mounts"},
+    {Stage::kReadPlan, "read_plan"},
+    {Stage::kCloneInit, "clone_init"},
+    {Stage::kIdMaps, "id_maps"},
+    {Stage::kMoveToCgroup, "move_to_cgroup"},
+    {Stage::kIdentity, "identity"},
+    {Stage::kCgroupNamespace, "cgroup_namespace"},
+    {Stage::kSessionKeyring, "session_keyring"},
+    {Stage::kOwnSession, "own_session"},
+    {Stage::kLoopback, "loopback"},
+    {Stage::kStageMounts, "stage_mounts"},
+    {Stage::kUpper, "upper"},
+    {Stage::kShiftLayer, "shift_layer"},
+    {Stage::kOverlay, "overlay"},
+    {Stage::kSendRoot, "send_root"},
+    {Stage::kHostname, "hostname"},
+    {Stage::kAttachRoot, "attach_root"},
+    {Stage::kMountPoint, "mount_point"},
+    {Stage::kAttachMount, "attach_mount"},
+    {Stage::kReadOnlyRoot, "read_only_root"},
+    {Stage::kPivotRoot, "pivot_root"},
+    {Stage::kCapabilities, "capabilities"},
+    {Stage::kNoNewPrivileges, "no_new_privileges"},
+    {Stage::kSeccomp, "seccomp"},
+    {Stage::kCgroup, "cgroup"},
+    {Stage::kPipes, "pipes"},
+    {Stage::kFork, "fork"},
+    {Stage::kEnterNamespaces, "enter_namespaces"},
+    {Stage::kUser, "user"},
+    {Stage::kGroups, "groups"},
+    {Stage::kWorkingDirectory, "working_directory"},
+    {Stage::kRlimits, "rlimits"},
+    {Stage::kStdin, "stdin"},
+    {Stage::kExecute, "execute"},
+    {Stage::kInterpreter, "interpreter"},
+    {Stage::kInterference, "interference"},
+    {Stage::kKill, "kill"},
+    {Stage::kReap, "reap"},
+    {Stage::kRemoveCgroup, "remove_cgroup"},
+};
+
+}  // namespace
+
 absl::string_view StageName(Stage stage) {
-  switch (stage) {
-    case Stage::kNone:
-      return "none";
-    case Stage::kShimMounts:
-      return "shim_mounts";
-    case Stage::kReadPlan:
-      return "read_plan";
-    case Stage::kCloneInit:
-      return "clone_init";
-    case Stage::kIdMaps:
-      return "id_maps";
-    case Stage::kMoveToCgroup:
-      return "move_to_cgroup";
-    case Stage::kIdentity:
-      return "identity";
-    case Stage::kCgroupNamespace:
-      return "cgroup_namespace";
-    case Stage::kSessionKeyring:
-      return "session_keyring";
-    case Stage::kOwnSession:
-      return "own_session";
-    case Stage::kLoopback:
-      return "loopback";
-    case Stage::kStageMounts:
-      return "stage_mounts";
-    case Stage::kUpper:
-      return "upper";
-    case Stage::kShiftLayer:
-      return "shift_layer";
-    case Stage::kOverlay:
-      return "overlay";
-    case Stage::kSendRoot:
-      return "send_root";
-    case Stage::kHostname:
-      return "hostname";
-    case Stage::kAttachRoot:
-      return "attach_root";
-    case Stage::kMountPoint:
-      return "mount_point";
-    case Stage::kAttachMount:
-      return "attach_mount";
-    case Stage::kReadOnlyRoot:
-      return "read_only_root";
-    case Stage::kPivotRoot:
-      return "pivot_root";
-    case Stage::kCapabilities:
-      return "capabilities";
-    case Stage::kNoNewPrivileges:
-      return "no_new_privileges";
-    case Stage::kSeccomp:
-      return "seccomp";
-    case Stage::kCgroup:
-      return "cgroup";
-    case Stage::kPipes:
-      return "pipes";
-    case Stage::kFork:
-      return "fork";
-    case Stage::kEnterNamespaces:
-      return "enter_namespaces";
-    case Stage::kUser:
-      return "user";
-    case Stage::kGroups:
-      return "groups";
-    case Stage::kWorkingDirectory:
-      return "working_directory";
-    case Stage::kRlimits:
-      return "rlimits";
-    case Stage::kStdin:
-      return "stdin";
-    case Stage::kExecute:
-      return "execute";
-    case Stage::kInterpreter:
-      return "interpreter";
-    case Stage::kInterference:
-      return "interference";
-    case Stage::kKill:
-      return "kill";
-    case Stage::kReap:
-      return "reap";
-    case Stage::kRemoveCgroup:
-      return "remove_cgroup";
+  for (const StageEntry& entry : kStages) {
+    if (entry.stage == stage) return entry.name;
   }
-  return "unknown";
+  return "unknown";  // Of a later version's shim.
 }
 
 absl::Status LaunchError(const StageFailure& failure, absl::string_view object,
                          absl::string_view element) {
   const absl::string_view stage = StageName(failure.stage);
-  return WithDetail(
-      absl::FailedPreconditionError(
-          absl::StrCat("launching ", object, ": stage ", stage, element.empty() ? "" : " of ",
-                       element, ": ", strerror(failure.error))),
-      {.reason = "LAUNCH_FAILED",
-       .object = std::string(object),
-       .stage = std::string(stage),
-       .error = ErrnoName(failure.error)});
+  return WithDetail(absl::FailedPreconditionError(absl::StrCat(
+                        "launching ", object, ": stage ", stage, element.empty() ? "" : " of ",
+                        element, ": ", strerror(failure.error))),
+                    {.reason = "LAUNCH_FAILED",
+                     .object = std::string(object),
+                     .stage = std::string(stage),
+                     .error = ErrnoName(failure.error)});
 }
 
 }  // namespace sandboxd

@@ -49,7 +49,7 @@ enum class Stage : uint32_t {
   kRlimits = 32,
   kStdin = 33,
   kExecute = 34,
-  kInterpreter = 35,  // The program is there; what its first line or header names is not.
+  kInterpreter = 35,   // The program is there; what its first line or header names is not.
   kInterference = 36,  // A process inside stopped or killed the one that was to become the exec.
   // Kill.
   kKill = 37,

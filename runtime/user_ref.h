@@ -12,10 +12,10 @@ namespace sandboxd {
 
 // Who a program runs as inside: each half by name or by number.
 struct UserRef {
-  std::string user_name;  // Empty: `uid` holds.
-  std::string group_name; // Empty: `gid` holds.
+  std::string user_name;   // Empty: `uid` holds.
+  std::string group_name;  // Empty: `gid` holds.
   uint32_t uid = 0;
-  uint32_t gid = kNoId;   // kNoId: the user's primary group.
+  uint32_t gid = kNoId;  // kNoId: the user's primary group.
 };
 
 // Parses "NAME", "NAME:GROUP", "UID", "UID:GID" and mixtures. Strict, because lenient parsers have

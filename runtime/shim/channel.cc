@@ -1,9 +1,9 @@
 #include "runtime/shim/channel.h"
 
-#include <cerrno>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <cerrno>
 
 namespace sandboxd::shim {
 

@@ -1,12 +1,12 @@
 #include "runtime/shim/execs.h"
 
-#include <cerrno>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
+#include <cerrno>
 
 #include "runtime/shim/sys.h"
 
@@ -269,7 +269,8 @@ void Execs::SignalGroup(const Slot& slot, int signal) const {
   if (fd < 0) return;
   static char list[16 * kMaxSignalled];
   size_t size = 0;
-  for (ssize_t n; size + 1 < sizeof list && (n = read(fd, list + size, sizeof list - 1 - size)) > 0;) {
+  for (ssize_t n;
+       size + 1 < sizeof list && (n = read(fd, list + size, sizeof list - 1 - size)) > 0;) {
     size += static_cast<size_t>(n);
   }
   close(fd);

@@ -68,7 +68,7 @@ class Execs {
     uint64_t timeout;
     uint32_t attempts;
     bool stdin_pipe;
-    int plan;     // Kept until the exec runs, for another attempt.
+    int plan;  // Kept until the exec runs, for another attempt.
     int program;
   };
 

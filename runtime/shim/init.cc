@@ -1,6 +1,5 @@
 #include "runtime/shim/init.h"
 
-#include <cerrno>
 #include <fcntl.h>
 #include <net/if.h>
 #include <sched.h>
@@ -12,6 +11,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <cerrno>
 
 #include "runtime/shim/channel.h"
 #include "runtime/shim/confine.h"
@@ -41,8 +41,7 @@ class Init {
     if (Receive(link_, &order, sizeof order, fds, /*wait=*/true) <= 0) _exit(0);
     watch_.Start();
     PlanView launch;
-    Check(Stage::kReadPlan,
-          launch.Map(fds.Take(0), PlanKind::kLaunch, sizeof(LaunchPlan)));
+    Check(Stage::kReadPlan, launch.Map(fds.Take(0), PlanKind::kLaunch, sizeof(LaunchPlan)));
     BuildRoot(launch, fds);
     Confine(*launch.As<LaunchPlan>(), fds.Take(1));
   }
@@ -144,8 +143,8 @@ class Init {
     Check(Stage::kHostname, hostname == nullptr ? EBADMSG : 0);
     Check(Stage::kHostname, Result(sethostname(hostname, strlen(hostname))));
     const int root = fds.Take(2);
-    Check(Stage::kAttachRoot, Result(move_mount(root, "", AT_FDCWD, kStageRoot,
-                                                MOVE_MOUNT_F_EMPTY_PATH)));
+    Check(Stage::kAttachRoot,
+          Result(move_mount(root, "", AT_FDCWD, kStageRoot, MOVE_MOUNT_F_EMPTY_PATH)));
     watch_.Lap(Stage::kAttachRoot);
     const PlanAttach* attaches = view.Elements<PlanAttach>(plan.attaches);
     Check(Stage::kAttachMount, attaches == nullptr ? EBADMSG : 0);
@@ -160,8 +159,8 @@ class Init {
     if ((plan.flags & kLaunchReadOnlyRoot) != 0) {
       mount_attr attributes = {};
       attributes.attr_set = MOUNT_ATTR_RDONLY;
-      Check(Stage::kReadOnlyRoot, Result(mount_setattr(root, "", AT_EMPTY_PATH, &attributes,
-                                                       sizeof attributes)));
+      Check(Stage::kReadOnlyRoot,
+            Result(mount_setattr(root, "", AT_EMPTY_PATH, &attributes, sizeof attributes)));
     }
     // pivot_root(".", ".") stacks the old root on the new one, so no directory is needed for it.
     Check(Stage::kPivotRoot, Result(fchdir(root)));
@@ -208,8 +207,8 @@ class Init {
   int Attach(const PlanView& view, const PlanAttach& attach, FdList& fds, int at) {
     switch (attach.kind) {
       case AttachKind::kStaged:
-        return Result(move_mount(AT_FDCWD, view.String(attach.source), at, "",
-                                 MOVE_MOUNT_T_EMPTY_PATH));
+        return Result(
+            move_mount(AT_FDCWD, view.String(attach.source), at, "", MOVE_MOUNT_T_EMPTY_PATH));
       case AttachKind::kPassed:
         return Result(move_mount(fds.Take(3 + attach.index), "", at, "",
                                  MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH));
@@ -241,8 +240,8 @@ class Init {
     }
     const int tmpfs = fsmount(context, FSMOUNT_CLOEXEC, static_cast<unsigned>(attach.attributes));
     if (tmpfs < 0) return errno;
-    const int error = Result(
-        move_mount(tmpfs, "", at, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH));
+    const int error =
+        Result(move_mount(tmpfs, "", at, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH));
     close(tmpfs);
     close(context);
     return error;

@@ -1,8 +1,8 @@
 #include "runtime/shim/plan_view.h"
 
-#include <cerrno>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <cerrno>
 
 namespace sandboxd::shim {
 

@@ -1,10 +1,10 @@
-#include <cerrno>
-#include <initializer_list>
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <cerrno>
+#include <initializer_list>
 
 #include "runtime/shim/channel.h"
 #include "runtime/shim/context.h"

@@ -1,6 +1,5 @@
 #include "runtime/shim/program.h"
 
-#include <cerrno>
 #include <fcntl.h>
 #include <sched.h>
 #include <string.h>
@@ -9,6 +8,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
+#include <cerrno>
 
 #include "runtime/shim/channel.h"
 #include "runtime/shim/confine.h"

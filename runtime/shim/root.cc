@@ -1,13 +1,14 @@
 // The root of a sandbox: idmapped lower layers under a private tmpfs upper, one overlay. One path
 // for every kernel from 6.1 on: layers are attached in the shim's own mount namespace and named to
-// overlayfs by descriptor (6.1 and 6.12 refuse detached layers; see overlayfs.rst, mount_setattr(2)).
-#include <cerrno>
-#include <initializer_list>
+// overlayfs by descriptor (6.1 and 6.12 refuse detached layers; see overlayfs.rst,
+// mount_setattr(2)).
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <cerrno>
+#include <initializer_list>
 
 #include "runtime/shim/channel.h"
 #include "runtime/shim/context.h"
@@ -80,8 +81,8 @@ int MountOverlay(const FdList& fds, uint32_t layers, int upper) {
     if (out + strlen(part) + 128 > options + sizeof options) return E2BIG;
     out = stpcpy(out, part);
   }
-  out = stpcpy(out, FormatNumber(part, ",upperdir=/proc/self/fd/", static_cast<uint64_t>(upper),
-                                 "/upper"));
+  out = stpcpy(
+      out, FormatNumber(part, ",upperdir=/proc/self/fd/", static_cast<uint64_t>(upper), "/upper"));
   stpcpy(out, FormatNumber(part, ",workdir=/proc/self/fd/", static_cast<uint64_t>(upper), "/work"));
   return Result(mount("sandbox", kWorkRoot, "overlay", MS_NOSUID | MS_NODEV, options));
 }

@@ -1,7 +1,5 @@
 #include "runtime/shim/shim.h"
 
-#include <cerrno>
-#include <initializer_list>
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
@@ -14,6 +12,8 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <cerrno>
+#include <initializer_list>
 
 #include "runtime/shim/channel.h"
 #include "runtime/shim/context.h"
@@ -187,8 +187,9 @@ class Shim {
   void OnLaunch(FdList& fds) {
     LaunchedMessage message = {};
     message.header = Header(MessageType::kLaunched);
-    message.failure = context_.state == ShimState::kPrepared ? Launch(context_, fds)
-                                                             : StageFailure{Stage::kReadPlan, EBUSY, 0};
+    message.failure = context_.state == ShimState::kPrepared
+                          ? Launch(context_, fds)
+                          : StageFailure{Stage::kReadPlan, EBUSY, 0};
     message.time_count = context_.watch.CopyTo(message.times);
     const bool failed = message.failure.stage != Stage::kNone;
     if (failed) CleanUp();

@@ -1,7 +1,5 @@
 #include "runtime/shim/slot.h"
 
-#include <cerrno>
-#include <initializer_list>
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -12,6 +10,8 @@
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <cerrno>
+#include <initializer_list>
 
 #include "runtime/shim/channel.h"
 #include "runtime/shim/confine.h"
@@ -56,7 +56,8 @@ int MakePipes(Slot& slot, Pipes& inside) {
 }
 
 // The first of two processes: enters every namespace but the mount namespace, in which it forks the
-// slot itself as the shim's own child (CLONE_PARENT). A process cannot change its own pid namespace.
+// slot itself as the shim's own child (CLONE_PARENT). A process cannot change its own pid
+// namespace.
 [[noreturn]] void RunEntrant(const Context& context, const Pipes& pipes) {
   SlotReport report = {};
   const uint64_t namespaces = context.prepare.As<PreparePlan>()->namespaces;
@@ -133,8 +134,8 @@ int ConfineSlot(const Context& context, const Slot& slot) {
 bool SlotIsSound(const Slot& slot) {
   siginfo_t info = {};
   // Not WNOWAIT alone: WSTOPPED sees a stop that has not been waited for; nobody else waits here.
-  const int rc = waitid(P_PID, static_cast<id_t>(slot.pid), &info,
-                        WEXITED | WSTOPPED | WNOHANG | WNOWAIT);
+  const int rc =
+      waitid(P_PID, static_cast<id_t>(slot.pid), &info, WEXITED | WSTOPPED | WNOHANG | WNOWAIT);
   return rc == 0 && info.si_pid == 0;
 }
 

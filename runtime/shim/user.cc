@@ -1,10 +1,10 @@
 #include "runtime/shim/user.h"
 
-#include <cerrno>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <cerrno>
 
 namespace sandboxd::shim {
 namespace {

@@ -1,6 +1,5 @@
 #include "runtime/shim/zygote.h"
 
-#include <cerrno>
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -11,6 +10,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
+#include <cerrno>
 
 #include "runtime/shim/channel.h"
 #include "runtime/shim/shim.h"
@@ -41,9 +41,9 @@ constexpr Link kLinks[] = {
 };
 
 constexpr const char* kDirectories[] = {
-    "proc",      "sys",       "template",   "template/dev", "template/empty", "stage",
-    "stage/dev", "stage/sys", "stage/proc", "stage/root",   "work",           "work/upper",
-    "work/layer", "work/root",
+    "proc",  "sys",        "template",   "template/dev", "template/empty",
+    "stage", "stage/dev",  "stage/sys",  "stage/proc",   "stage/root",
+    "work",  "work/upper", "work/layer", "work/root",
 };
 constexpr const char* kDevDirectories[] = {"template/dev/pts", "template/dev/shm",
                                            "template/dev/mqueue"};

@@ -21,9 +21,8 @@ namespace {
 using nlohmann::json;
 
 absl::StatusOr<client::Client> Connect(const Options& options) {
-  return client::Client::Connect(
-      options.socket.empty() ? client::DefaultSocket() : options.socket,
-      absl::StrCat("sandboxctl/", kVersion));
+  return client::Client::Connect(options.socket.empty() ? client::DefaultSocket() : options.socket,
+                                 absl::StrCat("sandboxctl/", kVersion));
 }
 
 json BytesList(const std::vector<std::string>& strings) {
@@ -85,8 +84,9 @@ int Failed(const absl::StatusOr<T>& result) {
 }
 
 std::string Text(const json& value) {
-  return value.is_string() ? Printable(value.get<std::string>()) : value.is_null() ? "-"
-                                                                                   : value.dump();
+  return value.is_string() ? Printable(value.get<std::string>())
+         : value.is_null() ? "-"
+                           : value.dump();
 }
 
 std::string Short(const json& id) { return id.get<std::string>().substr(0, 12); }
@@ -157,8 +157,8 @@ int Run(const Options& options) {
   if (!reply.ok()) return Failed(reply);
   const std::string id = (*reply)["sandbox"]["id"].get<std::string>();
   auto exec = ExecParams(options, id);
-  absl::Status status = exec.ok() ? AddDuration(options.timeout, "timeout_ms", *exec)
-                                  : exec.status();
+  absl::Status status =
+      exec.ok() ? AddDuration(options.timeout, "timeout_ms", *exec) : exec.status();
   const int code = status.ok() ? RunExec(*client, *exec) : PrintError(status);
   if (!options.remove) {
     if (!options.quiet) fprintf(stderr, "sandboxctl: sandbox %s goes on\n", id.c_str());
@@ -174,7 +174,7 @@ int Run(const Options& options) {
 int Exec(const Options& options) {
   auto client = Connect(options);
   if (!client.ok()) return Failed(client);
-  auto params = ExecParams(options, options.ids.at(0));
+  auto params = ExecParams(options, options.id);
   if (!params.ok()) return Failed(params);
   if (!options.env.empty()) (*params)["env"] = BytesList(options.env);
   if (!options.user.empty()) (*params)["user"] = options.user;
@@ -228,7 +228,7 @@ int List(const Options& options) {
 int Info(const Options& options) {
   auto client = Connect(options);
   if (!client.ok()) return Failed(client);
-  const auto reply = client->Call("sandbox.info", {{"sandbox", options.ids.at(0)}});
+  const auto reply = client->Call("sandbox.info", {{"sandbox", options.id}});
   if (!reply.ok()) return Failed(reply);
   if (options.output == "json") {
     json flat = (*reply)["sandbox"];
@@ -258,7 +258,7 @@ int Kill(const Options& options) {
 int Wait(const Options& options) {
   auto client = Connect(options);
   if (!client.ok()) return Failed(client);
-  const auto reply = client->Call("sandbox.wait", {{"sandbox", options.ids.at(0)}});
+  const auto reply = client->Call("sandbox.wait", {{"sandbox", options.id}});
   if (!reply.ok()) return Failed(reply);
   if (options.output == "json") {
     PrintJson(*reply);
@@ -272,7 +272,7 @@ int Events(const Options& options) {
   auto client = Connect(options);
   if (!client.ok()) return Failed(client);
   json params = json::object();
-  if (!options.ids.empty()) params["sandbox"] = options.ids[0];
+  if (!options.id.empty()) params["sandbox"] = options.id;
   if (options.after >= 0) params["after"] = options.after;
   const auto stream = client->Open("sandbox.events", params);
   if (!stream.ok()) return Failed(stream);

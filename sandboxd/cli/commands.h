@@ -23,13 +23,13 @@ struct Options {
   std::vector<std::string> env;
   std::vector<std::string> labels;
   std::vector<std::string> tmpfs;  // PATH[:BYTES]
-  std::vector<std::string> ids;
+  std::string id;
+  std::vector<std::string> ids;  // Of kill.
   std::vector<std::string> command;
   bool read_only = false;
   bool interactive = false;
   bool remove = false;
   bool all = false;
-  bool follow = true;
   long long after = -1;
 };
 

@@ -120,8 +120,7 @@ class ExecSession {
 
   absl::Status OnInput() {
     static char buffer[kInputChunk];
-    const ssize_t n =
-        read(STDIN_FILENO, buffer, std::min<uint64_t>(sizeof buffer, credit_));
+    const ssize_t n = read(STDIN_FILENO, buffer, std::min<uint64_t>(sizeof buffer, credit_));
     if (n < 0 && (errno == EINTR || errno == EAGAIN)) return absl::OkStatus();
     if (n <= 0) {
       input_ = false;

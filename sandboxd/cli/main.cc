@@ -1,6 +1,9 @@
 // sandboxctl: the command line.
+#include <algorithm>
 #include <cstdio>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
@@ -42,102 +45,125 @@ void AddExecOptions(CLI::App* command, Options& options) {
   command->add_option("--timeout", options.timeout, "End the command after 5s, 2m, …");
 }
 
+// The commands, and what each of them runs.
+class CommandLine {
+ public:
+  CommandLine() : app_("Sandboxes on this machine, through sandboxd.", "sandboxctl") {
+    app_.require_subcommand(1);
+    app_.footer(
+        "Exit codes: the command's own; 124 timeout; 125 error of sandboxctl or the daemon; 126\n"
+        "the command cannot be run; 127 it was not found; 128+n it was killed by signal n.");
+    app_.add_option("--socket", options_.socket,
+                    "The daemon's socket; else SANDBOXD_SOCKET, else /run/sandboxd/sandboxd.sock");
+    AddMaking();
+    AddRunning();
+    AddLooking();
+    AddEnding();
+  }
+
+  int Main(int argc, char** argv) {
+    // What follows the first "--" is the command's, whatever it looks like.
+    const int own = static_cast<int>(std::find(argv + 1, argv + argc, std::string("--")) - argv);
+    try {
+      app_.parse(own, argv);
+    } catch (const CLI::ParseError& error) {
+      return app_.exit(error) == 0 ? 0 : sandboxd::cli::kExitError;
+    }
+    for (const auto& [command, function] : commands_) {
+      if (!command->parsed()) continue;
+      if (command->get_prefix_command() && !TakeCommand(*command, argv + own, argv + argc)) {
+        return sandboxd::cli::kExitError;
+      }
+      return function(options_);
+    }
+    return sandboxd::cli::kExitError;
+  }
+
+ private:
+  using Function = int (*)(const Options&);
+
+  CLI::App* Add(const char* name, const char* alias, const char* text, const char* examples,
+                Function function) {
+    CLI::App* command = Command(app_, name, alias, text, examples, options_);
+    commands_.emplace_back(command, function);
+    return command;
+  }
+
+  void AddMaking() {
+    CLI::App* create = Add("create", nullptr, "Make a sandbox",
+                           "  sandboxctl create --image host --timeout 30m -o json\n"
+                           "  id=$(sandboxctl create -q --name build)",
+                           sandboxd::cli::Create);
+    AddCreateOptions(create, options_);
+    create->add_option("--timeout", options_.timeout, "Time to live: 30m, 2h, …");
+    create->add_option("--idempotency-key", options_.key, "The same key finds the same sandbox");
+    CLI::App* run = Add("run", nullptr, "Make a sandbox and run a command in it",
+                        "  sandboxctl run --rm -- uname -a\n"
+                        "  echo hello | sandboxctl run --rm -i -- wc -c",
+                        sandboxd::cli::Run);
+    AddCreateOptions(run, options_);
+    AddExecOptions(run, options_);
+    run->add_flag("--rm", options_.remove, "Remove the sandbox afterwards");
+    run->prefix_command();
+  }
+
+  void AddRunning() {
+    CLI::App* exec = Add("exec", nullptr, "Run a command in a sandbox",
+                         "  sandboxctl exec ID -- go version\n"
+                         "  sandboxctl exec --timeout 5s -u 1000 ID -- sh -c 'sleep 10'",
+                         sandboxd::cli::Exec);
+    AddExecOptions(exec, options_);
+    exec->add_option("-e,--env", options_.env, "NAME=VALUE, repeatable")->allow_extra_args(false);
+    exec->add_option("-u,--user", options_.user, "NAME, NAME:GROUP, UID or UID:GID");
+    exec->add_option("-w,--workdir", options_.cwd, "Working directory inside");
+    exec->add_option("--grace", options_.grace, "Between SIGTERM and SIGKILL on timeout; 1s");
+    exec->add_option("id", options_.id, "Sandbox: id, prefix of one, or name")->required();
+    exec->prefix_command();
+  }
+
+  void AddLooking() {
+    CLI::App* list =
+        Add("list", "ps", "List sandboxes", "  sandboxctl list -o json", sandboxd::cli::List);
+    list->add_flag("-a,--all", options_.all, "Also the last ended ones");
+    list->add_option("--name", options_.name, "Only this name");
+    list->add_option("--label", options_.labels, "Only with KEY=VALUE")->allow_extra_args(false);
+    CLI::App* info = Add("info", "inspect", "Everything about a sandbox", "  sandboxctl info ID",
+                         sandboxd::cli::Info);
+    info->add_option("id", options_.id, "Sandbox")->required();
+    CLI::App* events = Add("events", nullptr, "Follow what happens, one JSON a line",
+                           "  sandboxctl events --after 0", sandboxd::cli::Events);
+    events->add_option("id", options_.id, "Only this sandbox");
+    events->add_option("--after", options_.after, "Begin after this sequence number");
+    Add("version", nullptr, "Versions of client and daemon", "  sandboxctl version",
+        sandboxd::cli::Version);
+  }
+
+  void AddEnding() {
+    CLI::App* kill =
+        Add("kill", "rm", "End sandboxes and remove every trace of them",
+            "  sandboxctl kill ID\n  sandboxctl kill $(sandboxctl list -q)", sandboxd::cli::Kill);
+    kill->add_option("id", options_.ids, "Sandboxes")->required();
+    CLI::App* wait = Add("wait", nullptr, "Wait until a sandbox has ended", "  sandboxctl wait ID",
+                         sandboxd::cli::Wait);
+    wait->add_option("id", options_.id, "Sandbox")->required();
+  }
+
+  // The command to run: what is left of our own words, then what stands from "--" on.
+  bool TakeCommand(const CLI::App& command, char** begin, char** end) {
+    options_.command = command.remaining();
+    if (options_.command.empty() && begin < end) ++begin;
+    options_.command.insert(options_.command.end(), begin, end);
+    if (!options_.command.empty()) return true;
+    fprintf(stderr, "sandboxctl: which command? see `sandboxctl %s --help`\n",
+            command.get_name().c_str());
+    return false;
+  }
+
+  CLI::App app_;
+  Options options_;
+  std::vector<std::pair<CLI::App*, Function>> commands_;
+};
+
 }  // namespace
 
-int main(int argc, char** argv) {
-  namespace cli = sandboxd::cli;
-  CLI::App app("Sandboxes on this machine, through sandboxd.", "sandboxctl");
-  app.require_subcommand(1);
-  app.footer(
-      "Exit codes: the command's own; 124 timeout; 125 error of sandboxctl or the daemon; 126 the\n"
-      "command cannot be run; 127 it was not found; 128+n it was killed by signal n.");
-  Options options;
-  app.add_option("--socket", options.socket,
-                 "The daemon's socket; else SANDBOXD_SOCKET, else /run/sandboxd/sandboxd.sock");
-
-  CLI::App* create = Command(app, "create", nullptr, "Make a sandbox",
-                             "  sandboxctl create --image host --timeout 30m -o json\n"
-                             "  id=$(sandboxctl create -q --name build)",
-                             options);
-  AddCreateOptions(create, options);
-  create->add_option("--timeout", options.timeout, "Time to live: 30m, 2h, …");
-  create->add_option("--idempotency-key", options.key, "The same key finds the same sandbox");
-
-  CLI::App* run = Command(app, "run", nullptr, "Make a sandbox and run a command in it",
-                          "  sandboxctl run --rm -- uname -a\n"
-                          "  echo hello | sandboxctl run --rm -i -- wc -c",
-                          options);
-  AddCreateOptions(run, options);
-  AddExecOptions(run, options);
-  run->add_flag("--rm", options.remove, "Remove the sandbox afterwards");
-  run->prefix_command();
-
-  CLI::App* exec = Command(app, "exec", nullptr, "Run a command in a sandbox",
-                           "  sandboxctl exec ID -- go version\n"
-                           "  sandboxctl exec --timeout 5s -u 1000 ID -- sh -c 'sleep 10'",
-                           options);
-  AddExecOptions(exec, options);
-  exec->add_option("-e,--env", options.env, "NAME=VALUE, repeatable")->allow_extra_args(false);
-  exec->add_option("-u,--user", options.user, "NAME, NAME:GROUP, UID or UID:GID");
-  exec->add_option("-w,--workdir", options.cwd, "Working directory inside");
-  exec->add_option("--grace", options.grace, "Between SIGTERM and SIGKILL on timeout; 1s");
-  std::string sandbox;
-  exec->add_option("id", sandbox, "Sandbox: id, prefix of one, or name")->required();
-  exec->prefix_command();
-
-  CLI::App* list = Command(app, "list", "ps", "List sandboxes", "  sandboxctl list -o json", options);
-  list->add_flag("-a,--all", options.all, "Also the last ended ones");
-  list->add_option("--name", options.name, "Only this name");
-  list->add_option("--label", options.labels, "Only with KEY=VALUE")->allow_extra_args(false);
-
-  CLI::App* info = Command(app, "info", "inspect", "Everything about a sandbox",
-                           "  sandboxctl info ID", options);
-  CLI::App* kill = Command(app, "kill", "rm", "End sandboxes and remove every trace of them",
-                           "  sandboxctl kill ID\n  sandboxctl kill $(sandboxctl list -q)", options);
-  CLI::App* wait = Command(app, "wait", nullptr, "Wait until a sandbox has ended",
-                           "  sandboxctl wait ID", options);
-  info->add_option("id", options.ids, "Sandbox")->required()->expected(1);
-  kill->add_option("id", options.ids, "Sandboxes")->required();
-  wait->add_option("id", options.ids, "Sandbox")->required()->expected(1);
-
-  CLI::App* events = Command(app, "events", nullptr, "Follow what happens, one JSON a line",
-                             "  sandboxctl events --after 0", options);
-  events->add_option("id", options.ids, "Only this sandbox")->expected(0, 1);
-  events->add_option("--after", options.after, "Begin after this sequence number");
-  CLI::App* version = Command(app, "version", nullptr, "Versions of client and daemon",
-                              "  sandboxctl version", options);
-
-  // What follows the first "--" is the command's, whatever it looks like.
-  int own = argc;
-  for (int i = argc - 1; i > 0; --i) {
-    if (std::string(argv[i]) == "--") own = i;
-  }
-  try {
-    app.parse(own, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : cli::kExitError;
-  }
-  for (const CLI::App* command : {run, exec}) {
-    if (!command->parsed()) continue;
-    options.ids = {sandbox};
-    options.command = command->remaining();
-    options.command.insert(options.command.end(),
-                           argv + (own == argc ? argc : options.command.empty() ? own + 1 : own),
-                           argv + argc);
-    if (options.command.empty()) {
-      fprintf(stderr, "sandboxctl: which command? see `sandboxctl %s --help`\n",
-              command->get_name().c_str());
-      return cli::kExitError;
-    }
-  }
-  if (create->parsed()) return cli::Create(options);
-  if (run->parsed()) return cli::Run(options);
-  if (exec->parsed()) return cli::Exec(options);
-  if (list->parsed()) return cli::List(options);
-  if (info->parsed()) return cli::Info(options);
-  if (kill->parsed()) return cli::Kill(options);
-  if (wait->parsed()) return cli::Wait(options);
-  if (events->parsed()) return cli::Events(options);
-  if (version->parsed()) return cli::Version(options);
-  return cli::kExitError;
-}
+int main(int argc, char** argv) { return CommandLine().Main(argc, argv); }

@@ -22,8 +22,7 @@ int PrintError(const absl::Status& status) {
 }
 
 void PrintJson(const nlohmann::json& value) {
-  const std::string text =
-      value.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
+  const std::string text = value.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
   puts(text.c_str());
 }
 
@@ -63,8 +62,8 @@ absl::StatusOr<int64_t> ParseMilliseconds(const std::string& text) {
     const char* suffix;
     int64_t millis;
   };
-  constexpr Unit kUnits[] = {{"ms", 1}, {"s", 1000}, {"m", 60'000}, {"h", 3'600'000},
-                             {"d", 86'400'000}};
+  constexpr Unit kUnits[] = {
+      {"ms", 1}, {"s", 1000}, {"m", 60'000}, {"h", 3'600'000}, {"d", 86'400'000}};
   for (const Unit& unit : kUnits) {
     const std::string suffix = unit.suffix;
     if (!absl::EndsWith(text, suffix)) continue;

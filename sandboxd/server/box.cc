@@ -73,11 +73,10 @@ absl::Status Box::MakeTraces(const std::vector<CgroupSetting>& settings) {
 }
 
 absl::Status Box::Attach(UniqueFd socket) {
-  ASSIGN_OR_RETURN(
-      link_, ShimLink::Create(
-                 host_.loop, std::move(socket),
-                 [this](ShimEvent event) { OnMessage(std::move(event)); },
-                 [this] { OnLinkClosed(); }));
+  ASSIGN_OR_RETURN(link_, ShimLink::Create(
+                              host_.loop, std::move(socket),
+                              [this](ShimEvent event) { OnMessage(std::move(event)); },
+                              [this] { OnLinkClosed(); }));
   return absl::OkStatus();
 }
 
@@ -116,14 +115,15 @@ Box::~Box() {
   host_.ids.Return(id_base_);
 }
 
-void Box::Launch(std::vector<UniqueFd> fds, LaunchedCallback callback) {
+void Box::Launch(const std::vector<UniqueFd>& fds, LaunchedCallback callback) {
   std::vector<int> raw;
   raw.reserve(fds.size());
   for (const UniqueFd& fd : fds) raw.push_back(fd.get());
   on_launched_ = std::move(callback);
   const absl::Status status = link_->Send(MessageType::kLaunch, LaunchMessage{}, raw);
   if (status.ok()) return;
-  host_.loop.Defer([this, status] { std::exchange(on_launched_, nullptr)(status, StageFailure{}); });
+  host_.loop.Defer(
+      [this, status] { std::exchange(on_launched_, nullptr)(status, StageFailure{}); });
 }
 
 absl::Status Box::Exec(const ExecMessage& message, absl::Span<const int> fds) {
@@ -227,9 +227,8 @@ void Box::OnKilled(const KilledMessage& message) {
     killed_ = true;
     return;  // The rest follows when the shim has left its group.
   }
-  const absl::Status status =
-      Stuck(id_, absl::StrCat("stage ", StageName(message.failure.stage), ": ",
-                              strerror(message.failure.error)));
+  const absl::Status status = Stuck(id_, absl::StrCat("stage ", StageName(message.failure.stage),
+                                                      ": ", strerror(message.failure.error)));
   for (KilledCallback& callback : std::exchange(on_killed_, {})) callback(status);
 }
 

@@ -73,7 +73,7 @@ class Box {
   void set_delegate(Delegate* delegate) { delegate_ = delegate; }
 
   // `fds`: see LaunchPlan. On failure the box is gone but for its traces, which Kill() removes.
-  void Launch(std::vector<UniqueFd> fds, LaunchedCallback callback);
+  void Launch(const std::vector<UniqueFd>& fds, LaunchedCallback callback);
   absl::Status Exec(const ExecMessage& message, absl::Span<const int> fds);
   absl::Status Signal(uint64_t exec, int signal, bool all);
   absl::Status Release(uint64_t exec);

@@ -11,8 +11,8 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/ascii.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/file.h"
@@ -28,8 +28,8 @@ struct Range {
   int64_t min;
   int64_t max;
 };
-using Value = std::variant<std::string Config::*, bool Config::*, std::vector<std::string> Config::*,
-                           Range>;
+using Value =
+    std::variant<std::string Config::*, bool Config::*, std::vector<std::string> Config::*, Range>;
 
 struct Key {
   const char* table;
@@ -89,9 +89,8 @@ const std::vector<Key>& Keys() {
        "From accept to Hello, and from the first byte of a frame to its last."},
       {"limits", "send_timeout_ms", Limit(&Limits::send_timeout_ms, 10, 3'600'000), true,
        "A connection that takes nothing for this long, while something waits, is closed."},
-      {"limits", "queued_control_bytes",
-       Limit(&Limits::queued_control_bytes, 1 << 20, 1 << 30), true,
-       "Replies and events that wait on one connection; above it the connection is closed."},
+      {"limits", "queued_control_bytes", Limit(&Limits::queued_control_bytes, 1 << 20, 1 << 30),
+       true, "Replies and events that wait on one connection; above it the connection is closed."},
       {"limits", "sandboxes", Limit(&Limits::sandboxes, 1, 65000), true, "Sandboxes alive."},
       {"limits", "creates_at_once", Limit(&Limits::creates_at_once, 1, 4096), true,
        "Creates in progress; more are refused."},
@@ -183,7 +182,7 @@ absl::Status SetKey(const toml::node& node, absl::string_view source, const Key&
   if (const auto* flag = std::get_if<bool Config::*>(&key.value)) {
     const auto value = node.value_exact<bool>();
     if (!value.has_value()) return KeyError(source, node, name, "must be true or false");
-    config.**flag = *value;
+    config.** flag = *value;
     return absl::OkStatus();
   }
   const Range& range = std::get<Range>(key.value);
@@ -200,8 +199,10 @@ absl::Status ParseProfile(const std::string& name, const toml::table& table,
     const absl::string_view field(key.str().data(), key.str().size());
     int64_t number = 0;
     const std::pair<absl::string_view, std::optional<int64_t>*> numbers[] = {
-        {"pids_max", &overrides.pids_max},     {"memory_max", &overrides.memory_max},
-        {"shm_bytes", &overrides.shm_bytes},   {"root_bytes", &overrides.root_bytes},
+        {"pids_max", &overrides.pids_max},
+        {"memory_max", &overrides.memory_max},
+        {"shm_bytes", &overrides.shm_bytes},
+        {"root_bytes", &overrides.root_bytes},
         {"root_inodes", &overrides.root_inodes}};
     bool known = false;
     for (const auto& [candidate, target] : numbers) {
@@ -286,12 +287,12 @@ std::string ValueText(const Config& config, const Key& key) {
     return config.**flag ? "true" : "false";
   }
   if (const auto* list = std::get_if<std::vector<std::string> Config::*>(&key.value)) {
-    return absl::StrCat(
-        "[", absl::StrJoin(config.**list, ", ",
-                           [&](std::string* out, const std::string& text) {
-                             out->append(quoted(text));
-                           }),
-        "]");
+    return absl::StrCat("[",
+                        absl::StrJoin(config.**list, ", ",
+                                      [&](std::string* out, const std::string& text) {
+                                        out->append(quoted(text));
+                                      }),
+                        "]");
   }
   Config copy = config;
   return absl::StrCat(Integer(copy, std::get<Range>(key.value)));
@@ -306,9 +307,9 @@ absl::StatusOr<Config> ParseConfig(absl::string_view text, absl::string_view sou
       toml::parse(std::string_view(text.data(), text.size()), std::string(source));
   if (!parsed) {
     const toml::source_region& region = parsed.error().source();
-    return absl::InvalidArgumentError(
-        absl::StrCat(source, ":", region.begin.line, ":", region.begin.column, ": ",
-                     std::string(parsed.error().description())));
+    return absl::InvalidArgumentError(absl::StrCat(source, ":", region.begin.line, ":",
+                                                   region.begin.column, ": ",
+                                                   std::string(parsed.error().description())));
   }
   for (const auto& [key, node] : parsed.table()) {
     const std::string name(key.str());
@@ -336,7 +337,8 @@ absl::StatusOr<Config> LoadConfig(const std::string& path) {
 std::string DefaultConfigText() {
   Config config;
   std::string text =
-      "# Configuration of sandboxd. Every key is shown with its default. `sandboxd --check-config`\n"
+      "# Configuration of sandboxd. Every key is shown with its default. `sandboxd "
+      "--check-config`\n"
       "# judges a file; SIGHUP makes a running daemon read it again. Keys marked (restart) take\n"
       "# effect only at the next start.\n";
   absl::string_view table;
@@ -361,11 +363,11 @@ std::vector<std::string> Reload(Config& running, const Config& fresh) {
       continue;
     }
     if (const auto* text = std::get_if<std::string Config::*>(&key.value)) {
-      running.**text = fresh.**text;
+      running.** text = fresh.**text;
     } else if (const auto* flag = std::get_if<bool Config::*>(&key.value)) {
-      running.**flag = fresh.**flag;
+      running.** flag = fresh.**flag;
     } else if (const auto* list = std::get_if<std::vector<std::string> Config::*>(&key.value)) {
-      running.**list = fresh.**list;
+      running.** list = fresh.**list;
     } else {
       Config copy = fresh;
       Integer(running, std::get<Range>(key.value)) = Integer(copy, std::get<Range>(key.value));

@@ -18,9 +18,9 @@ struct Limits {
   int64_t connections = 1024;
   int64_t connections_per_uid = 256;
   int64_t streams_per_connection = 64;
-  int64_t initial_credit = 262144;        // Bytes, for each channel and direction.
-  int64_t frame_timeout_ms = 10'000;      // First to last byte of a frame; accept to Hello.
-  int64_t send_timeout_ms = 60'000;       // A client that takes nothing of what waits for it.
+  int64_t initial_credit = 262144;         // Bytes, for each channel and direction.
+  int64_t frame_timeout_ms = 10'000;       // First to last byte of a frame; accept to Hello.
+  int64_t send_timeout_ms = 60'000;        // A client that takes nothing of what waits for it.
   int64_t queued_control_bytes = 8 << 20;  // Control frames that wait on one connection.
   int64_t sandboxes = 2000;
   int64_t creates_at_once = 64;

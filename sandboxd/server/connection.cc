@@ -95,21 +95,31 @@ absl::Status Connection::ReadSome() {
     return absl::OkStatus();
   }
   if (closing_) return absl::OkStatus();
-  const absl::Status status = reader_.Feed(
-      absl::MakeConstSpan(buffer, static_cast<size_t>(n)),
-      [this](const wire::FrameHeader& header, absl::Span<const char> payload) {
-        return closed_ || closing_ ? absl::OkStatus() : OnFrame(header, payload);
-      });
-  if (!closed_) ArmFrameTimer();
+  bool completed = false;
+  absl::Status status =
+      reader_.Feed(absl::MakeConstSpan(buffer, static_cast<size_t>(n)),
+                   [&](const wire::FrameHeader& header, absl::Span<const char> payload) {
+                     completed = true;
+                     return closed_ || closing_ ? absl::OkStatus() : OnFrame(header, payload);
+                   });
+  if (closed_) return status;
+  // The time is that of one frame: another has begun since.
+  if (completed) DisarmFrameTimer();
+  ArmFrameTimer();
   return status;
+}
+
+void Connection::DisarmFrameTimer() {
+  if (frame_timer_set_) loop_.CancelTimer(frame_timer_);
+  frame_timer_set_ = false;
 }
 
 // A frame that was begun must end in time, and the first one must be Hello in time.
 void Connection::ArmFrameTimer() {
   const bool needed = (!greeted_ || reader_.mid_frame()) && !closing_;
-  if (needed == frame_timer_set_) return;
-  frame_timer_set_ = needed;
-  if (!needed) return loop_.CancelTimer(frame_timer_);
+  if (!needed) return DisarmFrameTimer();
+  if (frame_timer_set_) return;
+  frame_timer_set_ = true;
   frame_timer_ = loop_.After(absl::Milliseconds(config_.limits.frame_timeout_ms), [this] {
     frame_timer_set_ = false;
     Fail(ReasonError(absl::StatusCode::kDeadlineExceeded, "FRAME_TIMEOUT", "connection",
@@ -119,7 +129,8 @@ void Connection::ArmFrameTimer() {
 
 absl::Status Connection::OnFrame(const wire::FrameHeader& header, absl::Span<const char> payload) {
   if (!greeted_) {
-    if (header.type != wire::FrameType::kHello) return ProtocolError("the first frame is not Hello");
+    if (header.type != wire::FrameType::kHello)
+      return ProtocolError("the first frame is not Hello");
     return OnHelloFrame(payload);
   }
   if (header.type == wire::FrameType::kRequest) return OnRequestFrame(header.stream, payload);

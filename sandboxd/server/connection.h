@@ -44,15 +44,16 @@ class RequestHandler {
  public:
   virtual ~RequestHandler() = default;
   // Answers through the connection, now or later. May open a Stream under `stream`.
-  virtual void OnRequest(Connection& connection, uint64_t stream, const nlohmann::json& request) = 0;
+  virtual void OnRequest(Connection& connection, uint64_t stream,
+                         const nlohmann::json& request) = 0;
   // The body of the server's Hello; not OK where the client's cannot be served.
   virtual absl::StatusOr<nlohmann::json> OnHello(const nlohmann::json& hello) = 0;
   // The connection is over. Destroys it.
   virtual void OnClosed(Connection& connection, const absl::Status& why) = 0;
 };
 
-// One client: frames in, frames out, bounds. Control frames wait in a bounded queue; data frames are
-// made when the socket takes them, the open pumps being served in turn.
+// One client: frames in, frames out, bounds. Control frames wait in a bounded queue; data frames
+// are made when the socket takes them, the open pumps being served in turn.
 class Connection {
  public:
   static absl::StatusOr<std::unique_ptr<Connection>> Create(EventLoop& loop, UniqueFd socket,
@@ -120,6 +121,7 @@ class Connection {
   void Fail(const absl::Status& status);
   void Close(const absl::Status& why);
   void ArmFrameTimer();
+  void DisarmFrameTimer();
   void ArmSendTimer(bool blocked);
 
   EventLoop& loop_;
@@ -137,7 +139,7 @@ class Connection {
   Current current_;
   std::string header_left_;  // Of the current data frame.
   bool greeted_ = false;
-  bool closing_ = false;     // An Error on stream 0 is on its way; nothing more is read.
+  bool closing_ = false;  // An Error on stream 0 is on its way; nothing more is read.
   bool closed_ = false;
   bool flush_scheduled_ = false;
   bool wants_write_ = false;

@@ -44,8 +44,8 @@ absl::Status ReadTmpfs(wire::FieldReader& reader, const Config& config, CreateSp
   if (list == nullptr) return absl::OkStatus();
   const size_t most = static_cast<size_t>(config.limits.tmpfs_mounts);
   if (!list->is_array() || list->size() > most) {
-    reader.Fail("tmpfs", absl::StrCat("must be a list of at most ", most,
-                                      " (limits.tmpfs_mounts)"));
+    reader.Fail("tmpfs",
+                absl::StrCat("must be a list of at most ", most, " (limits.tmpfs_mounts)"));
     return absl::OkStatus();
   }
   for (size_t i = 0; i < list->size(); ++i) {
@@ -97,12 +97,9 @@ absl::StatusOr<CreateSpec> ParseCreate(const nlohmann::json& params, const Confi
 }
 
 nlohmann::json ToParams(const CreateSpec& spec) {
-  nlohmann::json params = {{"image", spec.image},
-                           {"cwd", wire::BytesToJson(spec.cwd)},
-                           {"user", spec.user},
-                           {"labels", spec.labels},
-                           {"read_only_root", spec.read_only_root},
-                           {"profile", spec.profile}};
+  nlohmann::json params = {
+      {"image", spec.image},   {"cwd", wire::BytesToJson(spec.cwd)},    {"user", spec.user},
+      {"labels", spec.labels}, {"read_only_root", spec.read_only_root}, {"profile", spec.profile}};
   if (!spec.name.empty()) params["name"] = spec.name;
   if (!spec.hostname.empty()) params["hostname"] = spec.hostname;
   if (spec.timeout_ms != 0) params["timeout_ms"] = spec.timeout_ms;

@@ -87,8 +87,7 @@ absl::Status Daemon::SetUp(LayerSet layers) {
                      "; give this one a configuration of its own"));
   }
   RETURN_IF_ERROR(WatchSignals());
-  ASSIGN_OR_RETURN(CgroupTree tree,
-                   CgroupTree::Open(config_.cgroup, config_.allow_hybrid_cgroups));
+  ASSIGN_OR_RETURN(CgroupTree tree, CgroupTree::Open(config_.cgroup, config_.allow_hybrid_cgroups));
   cgroups_ = std::make_unique<CgroupTree>(std::move(tree));
   if (layers.has(Layer::kDeviceFilter)) {
     RETURN_IF_ERROR(cgroups_->AttachDeviceFilter(DeviceProgram()));
@@ -185,15 +184,14 @@ void Daemon::OnAccept() {
   const Limits& limits = config_.limits;
   if (static_cast<int64_t>(connections_.size()) >= limits.connections ||
       own >= limits.connections_per_uid) {
-    const std::string frame = wire::EncodeFrame(
-        wire::FrameType::kError, 0, 0,
-        "{\"code\":\"RESOURCE_EXHAUSTED\",\"reason\":\"TOO_MANY_CONNECTIONS\","
-        "\"message\":\"too many connections\"}");
+    const std::string frame =
+        wire::EncodeFrame(wire::FrameType::kError, 0, 0,
+                          "{\"code\":\"RESOURCE_EXHAUSTED\",\"reason\":\"TOO_MANY_CONNECTIONS\","
+                          "\"message\":\"too many connections\"}");
     (void)!send(socket.get(), frame.data(), frame.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
     return;
   }
-  auto connection =
-      Connection::Create(*loop_, std::move(socket), *std::move(peer), config_, *this);
+  auto connection = Connection::Create(*loop_, std::move(socket), *std::move(peer), config_, *this);
   if (!connection.ok()) return;
   Connection* raw = connection->get();
   connections_[raw] = *std::move(connection);

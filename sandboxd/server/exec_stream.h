@@ -36,8 +36,8 @@ class ExecStream : public Stream, public ExecObserver {
  private:
   struct Output {
     std::unique_ptr<Pump> pump;
-    uint64_t credit_early = 0;   // Granted before the pipe was here.
-    uint64_t at_exit = 0;        // Bytes that existed when the process ended.
+    uint64_t credit_early = 0;  // Granted before the pipe was here.
+    uint64_t at_exit = 0;       // Bytes that existed when the process ended.
     uint64_t total = 0;
     bool ended = false;
   };

@@ -64,7 +64,8 @@ class EventStream : public Stream, public EventLog::Subscriber {
   void Send() {
     const uid_t uid = connection_.peer().uid;
     if (next_ < log_.oldest()) {
-      connection_.SendEvent(stream_, {{"event", "gap"}, {"from", next_}, {"to", log_.oldest() - 1}});
+      connection_.SendEvent(stream_,
+                            {{"event", "gap"}, {"from", next_}, {"to", log_.oldest() - 1}});
       next_ = log_.oldest();
     }
     while (next_ < log_.next() && connection_.queued() < kEventBatchBytes) {
@@ -139,10 +140,11 @@ void Daemon::OnRequest(Connection& connection, uint64_t stream, const json& requ
   absl::Status status = reader.Finish();
   if (status.ok()) {
     const auto handler = handlers->find(op);
-    status = handler == handlers->end()
-                 ? ReasonError(absl::StatusCode::kUnimplemented, "UNKNOWN_OPERATION",
-                               absl::StrCat("operation ", op), absl::StrCat("no operation ", op))
-                 : (this->*handler->second)(connection, stream, params != nullptr ? *params : *empty);
+    status =
+        handler == handlers->end()
+            ? ReasonError(absl::StatusCode::kUnimplemented, "UNKNOWN_OPERATION",
+                          absl::StrCat("operation ", op), absl::StrCat("no operation ", op))
+            : (this->*handler->second)(connection, stream, params != nullptr ? *params : *empty);
   }
   Log(LogLevel::kDebug, "request",
       {{"op", op}, {"uid", absl::StrCat(connection.peer().uid)}, {"traceparent", trace}});
@@ -155,24 +157,23 @@ absl::Status Daemon::DaemonInfo(Connection& connection, uint64_t stream, const j
   uname(&kernel);
   json profiles = json::array();
   for (const auto& [name, profile] : config_.profiles) profiles.push_back(name);
-  connection.Reply(
-      stream,
-      {{"version", kVersion},
-       {"protocol", kProtocolVersion},
-       {"instance", instance_},
-       {"pid", getpid()},
-       {"started_at", TimeJson(started_at_)},
-       {"kernel", kernel.release},
-       {"cgroup_root", cgroups_->path()},
-       {"socket", config_.socket},
-       {"sandboxes", sandboxes_->Visible(connection.peer().uid).size()},
-       {"pool", {{"size", config_.pool_size}, {"ready", sandboxes_->pool_ready()}}},
-       {"images", sandboxes_->images()},
-       {"profiles", profiles},
-       {"limits",
-        {{"sandboxes", config_.limits.sandboxes},
-         {"execs_per_sandbox", config_.limits.execs_per_sandbox},
-         {"timeout_max_ms", config_.limits.timeout_max_ms}}}});
+  connection.Reply(stream,
+                   {{"version", kVersion},
+                    {"protocol", kProtocolVersion},
+                    {"instance", instance_},
+                    {"pid", getpid()},
+                    {"started_at", TimeJson(started_at_)},
+                    {"kernel", kernel.release},
+                    {"cgroup_root", cgroups_->path()},
+                    {"socket", config_.socket},
+                    {"sandboxes", sandboxes_->Visible(connection.peer().uid).size()},
+                    {"pool", {{"size", config_.pool_size}, {"ready", sandboxes_->pool_ready()}}},
+                    {"images", sandboxes_->images()},
+                    {"profiles", profiles},
+                    {"limits",
+                     {{"sandboxes", config_.limits.sandboxes},
+                      {"execs_per_sandbox", config_.limits.execs_per_sandbox},
+                      {"timeout_max_ms", config_.limits.timeout_max_ms}}}});
   return absl::OkStatus();
 }
 
@@ -264,16 +265,15 @@ absl::Status Daemon::SandboxKill(Connection& connection, uint64_t stream, const 
   RETURN_IF_ERROR(reader.Finish());
   ASSIGN_OR_RETURN(Sandbox * sandbox, sandboxes_->Find(connection.peer().uid, reference));
   const int64_t begin = EventLoop::BootTimeNanos();
-  sandboxes_->Kill(*sandbox, "killed",
-                   [observer = connection.observe(), stream, id = sandbox->id(),
-                    begin](absl::Status status) {
-                     const auto alive = observer.lock();
-                     if (alive == nullptr) return;
-                     if (!status.ok()) return (*alive)->Error(stream, status);
-                     (*alive)->Reply(
-                         stream, {{"id", id},
-                                  {"wall_us", (EventLoop::BootTimeNanos() - begin) / 1000}});
-                   });
+  sandboxes_->Kill(
+      *sandbox, "killed",
+      [observer = connection.observe(), stream, id = sandbox->id(), begin](absl::Status status) {
+        const auto alive = observer.lock();
+        if (alive == nullptr) return;
+        if (!status.ok()) return (*alive)->Error(stream, status);
+        (*alive)->Reply(stream,
+                        {{"id", id}, {"wall_us", (EventLoop::BootTimeNanos() - begin) / 1000}});
+      });
   return absl::OkStatus();
 }
 
@@ -291,15 +291,14 @@ absl::Status Daemon::SandboxWait(Connection& connection, uint64_t stream, const 
   auto wait = std::make_unique<WaitStream>(connection, stream);
   WaitStream* raw = wait.get();
   connection.OpenStream(stream, std::move(wait));
-  const uint64_t id = sandboxes_->WaitEnd(
-      (*found)->id(),
-      [observer = connection.observe(), raw, stream](const Sandboxes::Ended& ended) {
-        const auto alive = observer.lock();
-        if (alive == nullptr) return;
-        raw->abandon = nullptr;
-        (*alive)->Reply(stream, EndedJson(ended));
-        (*alive)->CloseStream(stream);
-      });
+  const uint64_t id = sandboxes_->WaitEnd((*found)->id(), [observer = connection.observe(), raw,
+                                                           stream](const Sandboxes::Ended& ended) {
+    const auto alive = observer.lock();
+    if (alive == nullptr) return;
+    raw->abandon = nullptr;
+    (*alive)->Reply(stream, EndedJson(ended));
+    (*alive)->CloseStream(stream);
+  });
   raw->abandon = [this, id] { sandboxes_->AbandonWait(id); };
   return absl::OkStatus();
 }
@@ -307,8 +306,8 @@ absl::Status Daemon::SandboxWait(Connection& connection, uint64_t stream, const 
 absl::Status Daemon::SandboxEvents(Connection& connection, uint64_t stream, const json& params) {
   wire::FieldReader reader(params, "params");
   const std::string reference = reader.String("sandbox");
-  const int64_t after = reader.Integer("after", static_cast<int64_t>(events_.next()) - 1, 0,
-                                       wire::kMaxJsonInteger);
+  const int64_t after =
+      reader.Integer("after", static_cast<int64_t>(events_.next()) - 1, 0, wire::kMaxJsonInteger);
   RETURN_IF_ERROR(reader.Finish());
   std::string id;
   if (!reference.empty()) {
@@ -334,8 +333,8 @@ absl::Status Daemon::ExecStart(Connection& connection, uint64_t stream, const js
   spec.cwd = reader.Bytes("cwd");
   const std::string user = reader.String("user");
   const std::string input = reader.String("stdin", "none");
-  request.timeout_ms = static_cast<uint64_t>(
-      reader.Integer("timeout_ms", 0, 1, config_.limits.timeout_max_ms));
+  request.timeout_ms =
+      static_cast<uint64_t>(reader.Integer("timeout_ms", 0, 1, config_.limits.timeout_max_ms));
   request.grace_ms = static_cast<uint64_t>(reader.Integer("grace_ms", 1000, 0, 60'000));
   if (spec.argv.empty()) reader.Fail("argv", "must have at least one element");
   if (!spec.argv.empty() && spec.argv[0].empty()) reader.Fail("argv", "names no program");
@@ -364,8 +363,7 @@ absl::Status Daemon::ExecSignal(Connection& connection, uint64_t stream, const j
   const bool all = reader.Bool("all", false);
   RETURN_IF_ERROR(reader.Finish());
   ASSIGN_OR_RETURN(Sandbox * sandbox, sandboxes_->Find(connection.peer().uid, reference));
-  RETURN_IF_ERROR(
-      sandbox->SignalExec(static_cast<uint64_t>(exec), static_cast<int>(number), all));
+  RETURN_IF_ERROR(sandbox->SignalExec(static_cast<uint64_t>(exec), static_cast<int>(number), all));
   connection.Reply(stream, json::object());
   return absl::OkStatus();
 }

@@ -22,13 +22,14 @@ constexpr size_t kDefaultPipe = 64 << 10;
 absl::StatusOr<std::unique_ptr<Pump>> Pump::Create(EventLoop& loop, UniqueFd pipe,
                                                    wire::Channel channel, uint64_t credit,
                                                    absl::AnyInvocable<void()> on_change) {
-  auto pump = std::unique_ptr<Pump>(
-      new Pump(loop, std::move(pipe), channel, credit, std::move(on_change)));
+  auto pump =
+      std::unique_ptr<Pump>(new Pump(loop, std::move(pipe), channel, credit, std::move(on_change)));
   // Edge-triggered: a pipe that waits for credit must not wake the loop again and again.
-  RETURN_IF_ERROR(loop.Add(pump->pipe_.get(), EPOLLIN | EPOLLET, [raw = pump.get()](uint32_t events) {
-    if ((events & (EPOLLHUP | EPOLLERR)) != 0) raw->hung_up_ = true;
-    raw->on_change_();
-  }));
+  RETURN_IF_ERROR(
+      loop.Add(pump->pipe_.get(), EPOLLIN | EPOLLET, [raw = pump.get()](uint32_t events) {
+        if ((events & (EPOLLHUP | EPOLLERR)) != 0) raw->hung_up_ = true;
+        raw->on_change_();
+      }));
   return pump;
 }
 
@@ -51,8 +52,8 @@ size_t Pump::Ready() {
 
 absl::StatusOr<size_t> Pump::Move(int socket, size_t size) {
   while (true) {
-    const ssize_t n = splice(pipe_.get(), nullptr, socket, nullptr, size,
-                             SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+    const ssize_t n =
+        splice(pipe_.get(), nullptr, socket, nullptr, size, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno == EAGAIN) return 0;
     if (n < 0) return ErrnoError("moving output to the client");

@@ -12,9 +12,9 @@
 
 namespace sandboxd::server {
 
-// One output of an exec on its way to a client: a pipe that only we read, credit, and offsets. Bytes
-// move by splice(2) from the pipe into the client's socket and are never seen here: what has left
-// the pipe is the client's, whatever then happens to the daemon.
+// One output of an exec on its way to a client: a pipe that only we read, credit, and offsets.
+// Bytes move by splice(2) from the pipe into the client's socket and are never seen here: what has
+// left the pipe is the client's, whatever then happens to the daemon.
 class Pump {
  public:
   // `on_change` runs when bytes have come, or the pipe has ended; on the loop.
@@ -29,8 +29,8 @@ class Pump {
   // frame. 0: nothing to do now.
   size_t Ready();
 
-  // Moves up to `size` bytes to `socket`. Returns how many, 0 where the socket is full, or the error
-  // of the socket. `size` is at most the last Ready().
+  // Moves up to `size` bytes to `socket`. Returns how many, 0 where the socket is full, or the
+  // error of the socket. `size` is at most the last Ready().
   absl::StatusOr<size_t> Move(int socket, size_t size);
 
   // Adds credit; false where it would pass the protocol's bound.

@@ -189,9 +189,9 @@ void Sandbox::OnExecStarted(const ExecStartedMessage& message, std::vector<Uniqu
 absl::Status Sandbox::ExecFailure(const Exec& exec, const StageFailure& failure) const {
   const auto fail = [&](absl::StatusCode code, absl::string_view reason, const std::string& object,
                         const std::string& message) {
-    return WithDetail(ReasonError(code, reason, object, message),
-                      {.stage = std::string(StageName(failure.stage)),
-                       .error = ErrnoName(failure.error)});
+    return WithDetail(
+        ReasonError(code, reason, object, message),
+        {.stage = std::string(StageName(failure.stage)), .error = ErrnoName(failure.error)});
   };
   const std::string why = strerror(failure.error);
   const std::string program = Quoted(exec.program);
@@ -227,8 +227,9 @@ absl::Status Sandbox::ExecFailure(const Exec& exec, const StageFailure& failure)
     case Stage::kInterpreter:
       return fail(absl::StatusCode::kPermissionDenied, "COMMAND_NOT_EXECUTABLE",
                   absl::StrCat("command ", program),
-                  absl::StrCat(program, " cannot be run: the interpreter or loader that it names "
-                                        "does not exist in the sandbox"));
+                  absl::StrCat(program,
+                               " cannot be run: the interpreter or loader that it names "
+                               "does not exist in the sandbox"));
     default:
       return LaunchError(failure, absl::StrCat("command ", program));
   }

@@ -93,9 +93,8 @@ json SandboxDetails(const Sandbox& sandbox, const CgroupTree& cgroups) {
   }
   details["read_only_root"] = spec.read_only_root;
   details["tmpfs"] = ToParams(spec)["tmpfs"];
-  details["root"] = {{"kind", "tmpfs"},
-                     {"size_bytes", profile.root_bytes},
-                     {"inodes", profile.root_inodes}};
+  details["root"] = {
+      {"kind", "tmpfs"}, {"size_bytes", profile.root_bytes}, {"inodes", profile.root_inodes}};
   details["id_range"] = {{"base", sandbox.box().id_base()}, {"count", kIdsPerSandbox}};
   details["layers"] = json::array();
   for (const Layer layer : AllLayers()) {

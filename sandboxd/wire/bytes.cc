@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 
@@ -86,7 +87,7 @@ absl::StatusOr<std::string> BytesFromJson(const nlohmann::json& value, absl::str
   } else {
     return Invalid(field, "must be a string, or {\"base64\": \"…\"} where it is not UTF-8");
   }
-  if (bytes.find('\0') != std::string::npos) {
+  if (absl::StrContains(bytes, '\0')) {
     return ReasonError(absl::StatusCode::kInvalidArgument, "EMBEDDED_NUL", field,
                        absl::StrCat(field, ": must not contain a NUL byte"));
   }

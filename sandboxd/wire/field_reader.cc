@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status.h"
@@ -29,7 +30,7 @@ std::string Shown(const std::string& key) {
   return key.substr(0, size) + "…";
 }
 
-bool HasNul(const std::string& text) { return text.find('\0') != std::string::npos; }
+bool HasNul(const std::string& text) { return absl::StrContains(text, '\0'); }
 
 }  // namespace
 

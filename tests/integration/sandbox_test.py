@@ -3,6 +3,7 @@
 import concurrent.futures
 import json
 import os
+import struct
 import subprocess
 import time
 import unittest
@@ -364,6 +365,21 @@ class Protocol(unittest.TestCase):
         self.assertEqual(wire.receive()[3]["reason"], "FRAME_TIMEOUT")
         silent = self.wire(hello=False)
         self.assertEqual(silent.receive()[3]["reason"], "FRAME_TIMEOUT")
+
+    def test_a_long_upload_is_not_a_slow_frame(self):
+        wire = self.wire()
+        sandbox = self.daemon.create()
+        self.addCleanup(lambda: self.daemon.ctl("kill", sandbox))
+        wire.request(1, "exec.start", sandbox=sandbox, argv=["cat"], stdin="pipe")
+        while wire.receive()[0] != REPLY:
+            pass
+        # Every part ends in the middle of the next frame, for longer than one frame may take.
+        frame = struct.pack("<IBBHQ", 1000, DATA, 1, 0, 1) + b"x" * 1000
+        stream = frame * 40
+        for at in range(0, len(stream) - 500, 500 * 2):
+            wire.socket.sendall(stream[at : at + 1000])
+            time.sleep(0.02)
+        self.assertEqual(self.daemon.json("info", sandbox, "-o", "json")["execs"], 1)
 
     def test_ping_and_typed_errors(self):
         wire = self.wire()

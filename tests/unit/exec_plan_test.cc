@@ -14,8 +14,8 @@ TEST(MergeEnvTest, LaterEntriesWinAndPathIsThere) {
   const auto merged = MergeEnv({&image, &exec});
 
   ASSERT_TRUE(merged.ok());
-  EXPECT_EQ(*merged, (std::vector<std::string>{"A=1", "B=3", "C=",
-                                               std::string("PATH=") + kDefaultPath}));
+  EXPECT_EQ(*merged,
+            (std::vector<std::string>{"A=1", "B=3", "C=", std::string("PATH=") + kDefaultPath}));
 }
 
 TEST(MergeEnvTest, AnEntryNeedsAName) {
@@ -40,7 +40,8 @@ TEST(ExecPlanTest, AStringThatTheKernelWouldRefuseIsNamed) {
 TEST(ExecPlanTest, TheSumIsBounded) {
   ExecSpec spec;
   spec.argv = {"true"};
-  for (int i = 0; i < 70'000; ++i) spec.env.push_back("N" + std::to_string(i) + "=" + std::string(30, 'x'));
+  for (int i = 0; i < 70'000; ++i)
+    spec.env.push_back("N" + std::to_string(i) + "=" + std::string(30, 'x'));
 
   EXPECT_EQ(DetailOf(BuildExecPlan(spec).status()).reason, "ARGUMENTS_TOO_LONG");
 }

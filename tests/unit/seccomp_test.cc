@@ -62,13 +62,17 @@ TEST_P(SeccompTest, KernelSurfaceIsRefused) {
 
 TEST_P(SeccompTest, HighBitsOfAnArgumentChangeNothing) {
   EXPECT_EQ(ErrnoUnder(filter_, [] { return syscall(SYS_socket, 38, SOCK_SEQPACKET, 0); }), EPERM);
-  EXPECT_EQ(ErrnoUnder(filter_, [] { return syscall(SYS_socket, 38 | 1L << 32, SOCK_SEQPACKET, 0); }),
-            EPERM);
+  EXPECT_EQ(
+      ErrnoUnder(filter_, [] { return syscall(SYS_socket, 38 | 1L << 32, SOCK_SEQPACKET, 0); }),
+      EPERM);
   EXPECT_EQ(ErrnoUnder(filter_, [] { return syscall(SYS_ioctl, 0, TIOCSTI, ""); }), EPERM);
-  EXPECT_EQ(ErrnoUnder(filter_, [] { return syscall(SYS_ioctl, 0, TIOCSTI | 1L << 32, ""); }), EPERM);
+  EXPECT_EQ(ErrnoUnder(filter_, [] { return syscall(SYS_ioctl, 0, TIOCSTI | 1L << 32, ""); }),
+            EPERM);
   EXPECT_EQ(ErrnoUnder(filter_, [] { return syscall(SYS_ioctl, -1, TIOCGWINSZ, ""); }), EBADF);
-  EXPECT_EQ(ErrnoUnder(filter_, [] { return syscall(SYS_socket, AF_VSOCK, SOCK_STREAM, 0); }), EPERM);
-  EXPECT_EQ(ErrnoUnder(filter_, [] { return syscall(SYS_socket, AF_NETLINK, SOCK_RAW, 12); }), EPERM);
+  EXPECT_EQ(ErrnoUnder(filter_, [] { return syscall(SYS_socket, AF_VSOCK, SOCK_STREAM, 0); }),
+            EPERM);
+  EXPECT_EQ(ErrnoUnder(filter_, [] { return syscall(SYS_socket, AF_NETLINK, SOCK_RAW, 12); }),
+            EPERM);
 }
 
 TEST_P(SeccompTest, NamespacesCannotBeMade) {
@@ -97,7 +101,8 @@ TEST(SeccompBuilderTest, BuildReturnsTheFirstMistake) {
 }
 
 TEST(CapabilitiesTest, ForbiddenOnesCannotBeNamed) {
-  for (const char* name : {"SYS_ADMIN", "NET_RAW", "NET_ADMIN", "SYS_PTRACE", "MKNOD", "nonsense"}) {
+  for (const char* name :
+       {"SYS_ADMIN", "NET_RAW", "NET_ADMIN", "SYS_PTRACE", "MKNOD", "nonsense"}) {
     EXPECT_FALSE(ParseCapabilities({name}).ok()) << name;
   }
   EXPECT_EQ(*ParseCapabilities({"cap_chown", "KILL"}), 0x21u);

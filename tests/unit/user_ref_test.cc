@@ -20,9 +20,9 @@ TEST(UserRefTest, AcceptsNamesAndPlainNumbers) {
 }
 
 TEST(UserRefTest, NothingElseEverBecomesAUser) {
-  for (const char* text :
-       {"", "0x10", "-1", "4294967296", "2147483648", "65536", "1000:", ":5", ":0", "a:b:c",
-        "99999999999", " 0", "00", "0x0", "1000 ", "1a", "\xff", "a/b", "+1", "1:-1"}) {
+  for (const char* text : {"",      "0x10", "-1",    "4294967296",  "2147483648", "65536", "1000:",
+                           ":5",    ":0",   "a:b:c", "99999999999", " 0",         "00",    "0x0",
+                           "1000 ", "1a",   "\xff",  "a/b",         "+1",         "1:-1"}) {
     const auto parsed = ParseUserRef(text);
     ASSERT_FALSE(parsed.ok()) << text;
     EXPECT_EQ(DetailOf(parsed.status()).reason, "INVALID_USER") << text;
