@@ -5,6 +5,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -13,6 +14,8 @@
 
 namespace sandboxd {
 namespace {
+
+constexpr absl::Duration kForEver = absl::Hours(24 * 365);  // More would overflow the clock.
 
 absl::StatusOr<sockaddr_un> UnixAddress(const std::string& path) {
   sockaddr_un address = {};
@@ -52,13 +55,20 @@ absl::StatusOr<PeerCredentials> GetPeerCredentials(int fd) {
   }
 }
 
-absl::StatusOr<UniqueFd> ConnectUnix(const std::string& path, int type) {
+absl::StatusOr<UniqueFd> ConnectUnix(const std::string& path, int type, absl::Duration timeout) {
   ASSIGN_OR_RETURN(const sockaddr_un address, UnixAddress(path));
   UniqueFd fd(socket(AF_UNIX, type | SOCK_CLOEXEC, 0));
   if (!fd.valid()) return ErrnoError("making a socket");
-  if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) < 0) {
-    return ErrnoError(absl::StrCat("connecting to ", path));
+  if (timeout < kForEver) {
+    // The timeout of sending is also that of connect(2). 0 would mean for ever.
+    const timeval time = absl::ToTimeval(std::max(timeout, absl::Microseconds(1)));
+    setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &time, sizeof time);
   }
+  int rc;
+  do {
+    rc = connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
+  } while (rc < 0 && errno == EINTR);
+  if (rc < 0) return ErrnoError(absl::StrCat("connecting to ", path));
   return fd;
 }
 

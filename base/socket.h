@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "base/unique_fd.h"
 
@@ -29,8 +30,10 @@ struct PeerCredentials {
 absl::StatusOr<PeerCredentials> GetPeerCredentials(int fd);
 
 // `type` is SOCK_STREAM or SOCK_SEQPACKET; descriptors are close-on-exec. A path longer than the
-// 107 bytes of sun_path is INVALID_ARGUMENT.
-absl::StatusOr<UniqueFd> ConnectUnix(const std::string& path, int type);
+// 107 bytes of sun_path is INVALID_ARGUMENT. Waits up to `timeout`, which is also that of later
+// sends, for a place in the listener's queue; EAGAIN after it.
+absl::StatusOr<UniqueFd> ConnectUnix(const std::string& path, int type,
+                                     absl::Duration timeout = absl::InfiniteDuration());
 
 // Binds with mode 0600 (or `mode`) from the first moment and listens. The path must not exist.
 absl::StatusOr<UniqueFd> ListenUnix(const std::string& path, int type, mode_t mode, int backlog);
