@@ -81,8 +81,6 @@ absl::string_view OpName(MountOp op) {
       return "mask";
     case MountOp::kReadOnly:
       return "read-only";
-    case MountOp::kMakeDir:
-      return "mkdir";
   }
   return "unknown";
 }

@@ -17,7 +17,6 @@ inline constexpr uint32_t kPlanMagic = 0x5842'5331;  // "1SBX"
 inline constexpr uint32_t kMaxPlanBytes = 4u << 20;
 inline constexpr uint32_t kMaxRlimits = 16;
 inline constexpr uint32_t kMaxLayers = 128;
-inline constexpr uint32_t kMaxMounts = 2200;
 inline constexpr uint32_t kMaxGroups = 64;  // Supplementary groups of one user.
 
 enum class PlanKind : uint32_t { kPrepare = 1, kLaunch = 2, kExec = 3 };
@@ -50,7 +49,6 @@ enum class MountOp : uint32_t {
   kBind = 2,      // bind source at target, then remount with flags unless they are 0
   kMask = 3,      // hide target, if it exists: a file by /dev/null, a directory by an empty one
   kReadOnly = 4,  // bind target at itself, read-only, if it exists
-  kMakeDir = 5,   // mkdir target with the mode in flags
 };
 
 struct PlanMount {

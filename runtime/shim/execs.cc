@@ -23,6 +23,13 @@ void CloseFd(int& fd) {
   fd = -1;
 }
 
+// A background process may go on writing after its exec has ended: it must neither block nor be
+// killed by SIGPIPE for that.
+void Discard(int& fd) {
+  static char sink[65536];
+  if (read(fd, sink, sizeof sink) <= 0) CloseFd(fd);
+}
+
 }  // namespace
 
 void Execs::Refill() {
@@ -177,14 +184,14 @@ void Execs::Fail(Exec& exec, StageFailure failure) {
   exec.deadline = 0;
 }
 
-bool Execs::Reaped(pid_t pid, const siginfo_t& info, const rusage& usage) {
+void Execs::Reaped(pid_t pid, const siginfo_t& info, const rusage& usage) {
   for (size_t i = 0; i < high_water_; ++i) {
     Exec& exec = execs_[i];
     if (exec.slot.pid != pid || exec.state == State::kFree) continue;
     exec.slot.pid = -1;
     if (exec.state == State::kStarting) OnControl(exec);  // Its last word may be there.
     if (exec.state == State::kStarting) OnControl(exec);
-    if (exec.state != State::kRunning) return true;
+    if (exec.state != State::kRunning) return;
     ExecExitedMessage message = {};
     message.header = Header(MessageType::kExecExited);
     message.exec = exec.number;
@@ -201,15 +208,13 @@ bool Execs::Reaped(pid_t pid, const siginfo_t& info, const rusage& usage) {
     // Ended by its timeout, it leaves nothing behind; else its background processes stay.
     if (exec.timed_out) KillGroup(exec.slot);
     Finish(exec);
-    return true;
+    return;
   }
   if (has_waiting_ && waiting_.pid == pid) {
     CloseSlot(waiting_);
     RemoveGroup(waiting_.group);
     has_waiting_ = false;
-    return true;
   }
-  return false;
 }
 
 void Execs::Finish(Exec& exec) {
@@ -320,18 +325,11 @@ void Execs::Handle(const pollfd* fds, size_t count) {
       if (exec.state == State::kStarting && exec.slot.control == fds[k].fd) {
         OnControl(exec);
       } else if (exec.state == State::kLingering && exec.released) {
-        if (exec.slot.stdout_read == fds[k].fd) Discard(exec, exec.slot.stdout_read);
-        if (exec.slot.stderr_read == fds[k].fd) Discard(exec, exec.slot.stderr_read);
+        if (exec.slot.stdout_read == fds[k].fd) Discard(exec.slot.stdout_read);
+        if (exec.slot.stderr_read == fds[k].fd) Discard(exec.slot.stderr_read);
       }
     }
   }
-}
-
-// A background process may go on writing after its exec has ended: it must neither block nor be
-// killed by SIGPIPE for that.
-void Execs::Discard(Exec&, int& fd) {
-  static char sink[65536];
-  if (read(fd, sink, sizeof sink) <= 0) CloseFd(fd);
 }
 
 uint64_t Execs::NextDeadline() const {

@@ -34,8 +34,8 @@ class Execs {
   void Signal(const SignalMessage& message);
   void Release(uint64_t number);
 
-  // A child ended. Returns false where it is none of the execs'.
-  bool Reaped(pid_t pid, const siginfo_t& info, const rusage& usage);
+  // A child ended; it may be none of the execs'.
+  void Reaped(pid_t pid, const siginfo_t& info, const rusage& usage);
 
   // What to poll for, appended to `fds`; and what to do with the results. Returns the new count.
   size_t Watch(pollfd* fds, size_t count) const;
@@ -83,7 +83,6 @@ class Execs {
   void SignalGroup(const Slot& slot, int signal) const;
   bool RemoveGroup(uint64_t group) const;
   void Sweep();
-  void Discard(Exec& exec, int& fd);
   bool TakeSlot(Slot& slot, StageFailure& failure);
 
   Context& context_;

@@ -124,8 +124,6 @@ class Init {
         }
         return Result(
             mount(nullptr, target, nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY | kPlain, nullptr));
-      case MountOp::kMakeDir:
-        return Result(mkdir(target, static_cast<mode_t>(op.flags)));
     }
     return EBADMSG;
   }

@@ -11,7 +11,6 @@
 #include "absl/status/statusor.h"
 #include "base/event_loop.h"
 #include "base/unique_fd.h"
-#include "base/worker_pool.h"
 #include "runtime/cgroup.h"
 #include "runtime/id_ranges.h"
 #include "runtime/launcher.h"

@@ -63,8 +63,6 @@ const std::vector<Key>& Keys() {
        "Run although memory, pids and cpu controllers are not in cgroup v2. Limits that need\n"
        "them are then not enforced, and every `info` says so."},
       {"daemon", "log_level", &Config::log_level, true, "debug, info, warning or error."},
-      {"daemon", "worker_threads", Own(&Config::worker_threads, 1, 64), false,
-       "Threads for work that may block."},
       {"ids", "base", Own(&Config::id_base, 65536, 4294836224), false,
        "First host uid and gid of the sandboxes' ranges; a multiple of 65536. Nothing else on\n"
        "the host may use ids from here on."},
@@ -102,8 +100,6 @@ const std::vector<Key>& Keys() {
        "Ended sandboxes that `list --all` and `wait` still know."},
       {"limits", "events_ring", Limit(&Limits::events_ring, 16, 1 << 20), false,
        "Events kept for subscribers that come later."},
-      {"limits", "events_queue", Limit(&Limits::events_queue, 16, 1 << 20), true,
-       "Events that wait for one subscriber before it gets a gap."},
       {"limits", "timeout_max_ms", Limit(&Limits::timeout_max_ms, 1, 3153600000000), true,
        "The longest time to live that a create may ask for."},
       {"limits", "tmpfs_mounts", Limit(&Limits::tmpfs_mounts, 0, 64), true,

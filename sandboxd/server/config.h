@@ -28,7 +28,6 @@ struct Limits {
   int64_t execs_kept = 32;
   int64_t ended_kept = 256;
   int64_t events_ring = 4096;
-  int64_t events_queue = 1024;
   int64_t timeout_max_ms = 30LL * 24 * 3600 * 1000;
   int64_t tmpfs_mounts = 16;
   int64_t tmpfs_bytes = 1LL << 30;  // Of one requested tmpfs.
@@ -42,7 +41,6 @@ struct Config {
   std::string cgroup = "sandboxd";
   bool allow_hybrid_cgroups = false;
   std::string log_level = "info";
-  int64_t worker_threads = 2;
 
   int64_t id_base = 1879048192;  // 0x70000000
   int64_t id_ranges = 4000;
