@@ -24,27 +24,18 @@ constexpr size_t kGather = 16;
 // Turns of one flush, so that one client's bulk does not keep the loop from others.
 constexpr int kFramesAtOnce = 32;
 
-absl::Status ProtocolError(absl::string_view what) {
-  return ReasonError(absl::StatusCode::kInvalidArgument, "PROTOCOL_ERROR", "connection", what);
-}
-
-std::string Dump(const nlohmann::json& body) {
-  // Whatever a name holds, what we send is UTF-8.
-  return body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-
 }  // namespace
 
 absl::Status Stream::OnData(wire::Channel, absl::Span<const char>) {
-  return ProtocolError("data on a stream that takes none");
+  return wire::ProtocolError("data on a stream that takes none");
 }
 
 absl::Status Stream::OnEnd(wire::Channel) {
-  return ProtocolError("end of a channel that the stream does not have");
+  return wire::ProtocolError("end of a channel that the stream does not have");
 }
 
 absl::Status Stream::OnCredit(wire::Channel, uint64_t) {
-  return ProtocolError("credit for a channel that the stream does not have");
+  return wire::ProtocolError("credit for a channel that the stream does not have");
 }
 
 Connection::Connection(EventLoop& loop, UniqueFd socket, PeerCredentials peer, const Config& config,
@@ -130,7 +121,7 @@ void Connection::ArmFrameTimer() {
 absl::Status Connection::OnFrame(const wire::FrameHeader& header, absl::Span<const char> payload) {
   if (!greeted_) {
     if (header.type != wire::FrameType::kHello)
-      return ProtocolError("the first frame is not Hello");
+      return wire::ProtocolError("the first frame is not Hello");
     return OnHelloFrame(payload);
   }
   if (header.type == wire::FrameType::kRequest) return OnRequestFrame(header.stream, payload);
@@ -148,13 +139,13 @@ absl::Status Connection::OnFrame(const wire::FrameHeader& header, absl::Span<con
   const wire::Channel channel = static_cast<wire::Channel>(header.flags);
   switch (header.type) {
     case wire::FrameType::kData:
-      if (stream == nullptr) return ProtocolError("data on a stream that takes none");
+      if (stream == nullptr) return wire::ProtocolError("data on a stream that takes none");
       return stream->OnData(channel, payload);
     case wire::FrameType::kEnd:
-      if (stream == nullptr) return ProtocolError("end on a stream that has no channels");
+      if (stream == nullptr) return wire::ProtocolError("end on a stream that has no channels");
       return stream->OnEnd(channel);
     case wire::FrameType::kCredit: {
-      if (stream == nullptr) return ProtocolError("credit on a stream that has no channels");
+      if (stream == nullptr) return wire::ProtocolError("credit on a stream that has no channels");
       ASSIGN_OR_RETURN(const uint64_t bytes, wire::DecodeCredit(payload));
       return stream->OnCredit(channel, bytes);
     }
@@ -163,7 +154,7 @@ absl::Status Connection::OnFrame(const wire::FrameHeader& header, absl::Span<con
       if (stream != nullptr) stream->OnCancel();
       return absl::OkStatus();
     case wire::FrameType::kHello:
-      return ProtocolError("a second Hello");
+      return wire::ProtocolError("a second Hello");
     case wire::FrameType::kRequest:
     case wire::FrameType::kPing:
     case wire::FrameType::kReply:
@@ -180,12 +171,12 @@ absl::Status Connection::OnHelloFrame(absl::Span<const char> payload) {
                    wire::ParseObject(absl::string_view(payload.data(), payload.size())));
   ASSIGN_OR_RETURN(const nlohmann::json answer, handler_.OnHello(hello));
   greeted_ = true;
-  Queue(wire::FrameType::kHello, 0, 0, Dump(answer));
+  Queue(wire::FrameType::kHello, 0, 0, wire::DumpObject(answer));
   return absl::OkStatus();
 }
 
 absl::Status Connection::OnRequestFrame(uint64_t stream, absl::Span<const char> payload) {
-  if (streams_.contains(stream)) return ProtocolError("a request on a stream that is open");
+  if (streams_.contains(stream)) return wire::ProtocolError("a request on a stream that is open");
   if (streams_.size() >= static_cast<size_t>(config_.limits.streams_per_connection)) {
     Error(stream, ReasonError(absl::StatusCode::kResourceExhausted, "TOO_MANY_STREAMS",
                               "limits.streams_per_connection",
@@ -216,11 +207,11 @@ void Connection::Queue(wire::FrameType type, uint8_t flags, uint64_t stream,
 void Connection::Reply(uint64_t stream, const nlohmann::json& body) {
   const auto it = streams_.find(stream);
   if (it != streams_.end() && it->second == nullptr) streams_.erase(it);
-  Queue(wire::FrameType::kReply, 0, stream, Dump(body));
+  Queue(wire::FrameType::kReply, 0, stream, wire::DumpObject(body));
 }
 
 void Connection::Error(uint64_t stream, const absl::Status& status) {
-  Queue(wire::FrameType::kError, 0, stream, Dump(wire::ErrorBody(status)));
+  Queue(wire::FrameType::kError, 0, stream, wire::DumpObject(wire::ErrorBody(status)));
   CloseStream(stream);
 }
 
@@ -229,11 +220,11 @@ void Connection::OpenStream(uint64_t stream, std::unique_ptr<Stream> handler) {
 }
 
 void Connection::SendExit(uint64_t stream, const nlohmann::json& body) {
-  Queue(wire::FrameType::kExit, 0, stream, Dump(body));
+  Queue(wire::FrameType::kExit, 0, stream, wire::DumpObject(body));
 }
 
 void Connection::SendEvent(uint64_t stream, const nlohmann::json& body) {
-  Queue(wire::FrameType::kEvent, 0, stream, Dump(body));
+  Queue(wire::FrameType::kEvent, 0, stream, wire::DumpObject(body));
 }
 
 void Connection::SendCredit(uint64_t stream, wire::Channel channel, uint64_t bytes) {
@@ -410,7 +401,7 @@ void Connection::Fail(const absl::Status& status) {
       {{"uid", absl::StrCat(peer_.uid)}, {"error", std::string(status.message())}});
   streams_.clear();
   if (closed_) return;
-  Queue(wire::FrameType::kError, 0, 0, Dump(wire::ErrorBody(status)));
+  Queue(wire::FrameType::kError, 0, 0, wire::DumpObject(wire::ErrorBody(status)));
   ArmFrameTimer();
 }
 

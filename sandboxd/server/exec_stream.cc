@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "base/status.h"
+#include "sandboxd/wire/error.h"
 
 namespace sandboxd::server {
 namespace {
@@ -16,10 +17,6 @@ namespace {
 constexpr absl::Duration kDrain = absl::Milliseconds(250);
 // A program that closes its output usually ends next: both are then one message to the client.
 constexpr absl::Duration kExitSoon = absl::Milliseconds(5);
-
-absl::Status ProtocolError(absl::string_view what) {
-  return ReasonError(absl::StatusCode::kInvalidArgument, "PROTOCOL_ERROR", "connection", what);
-}
 
 }  // namespace
 
@@ -102,9 +99,9 @@ void ExecStream::OnCancel() {
 
 absl::Status ExecStream::OnData(wire::Channel channel, absl::Span<const char> data) {
   if (channel != wire::Channel::kStdin || !stdin_wanted_ || stdin_end_) {
-    return ProtocolError("data on a channel that does not take it");
+    return wire::ProtocolError("data on a channel that does not take it");
   }
-  if (data.size() > input_credit_) return ProtocolError("more data than there is credit for");
+  if (data.size() > input_credit_) return wire::ProtocolError("more data than there is credit for");
   input_credit_ -= data.size();
   input_.append(data.data(), data.size());
   WriteInput();
@@ -112,7 +109,8 @@ absl::Status ExecStream::OnData(wire::Channel channel, absl::Span<const char> da
 }
 
 absl::Status ExecStream::OnEnd(wire::Channel channel) {
-  if (channel != wire::Channel::kStdin) return ProtocolError("end of a channel that is not input");
+  if (channel != wire::Channel::kStdin)
+    return wire::ProtocolError("end of a channel that is not input");
   stdin_end_ = true;
   WriteInput();
   return absl::OkStatus();
@@ -120,7 +118,7 @@ absl::Status ExecStream::OnEnd(wire::Channel channel) {
 
 absl::Status ExecStream::OnCredit(wire::Channel channel, uint64_t bytes) {
   Output* output = OutputOf(channel);
-  if (output == nullptr) return ProtocolError("credit for a channel that is not output");
+  if (output == nullptr) return wire::ProtocolError("credit for a channel that is not output");
   if (output->ended) return absl::OkStatus();
   if (output->pump == nullptr) {
     output->credit_early += std::min<uint64_t>(bytes, 1 << 30);

@@ -77,6 +77,10 @@ nlohmann::json ErrorBody(const absl::Status& status) {
   return body;
 }
 
+absl::Status ProtocolError(absl::string_view what) {
+  return ReasonError(absl::StatusCode::kInvalidArgument, "PROTOCOL_ERROR", "connection", what);
+}
+
 absl::Status StatusFromBody(const nlohmann::json& body) {
   return WithDetail(absl::Status(CodeFromName(Text(body, "code")), Text(body, "message")),
                     {.reason = Text(body, "reason"),

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 
 namespace sandboxd::wire {
 
@@ -21,6 +22,9 @@ namespace sandboxd::wire {
 // The codes of system calls (ENOENT: kNotFound …) are about our files, not about what was asked.
 // A code that the specification does not name becomes the nearest one that it does.
 nlohmann::json ErrorBody(const absl::Status& status);
+
+// The other side broke a rule of sections 1 or 3: PROTOCOL_ERROR, about the connection.
+absl::Status ProtocolError(absl::string_view what);
 
 // The status that such a body says, never OK, with its detail attached. Codes of a later version
 // are kUnknown; fields that are missing or not strings are empty.

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "sandboxd/wire/error.h"
 
 namespace sandboxd::wire {
 namespace {
@@ -56,10 +57,6 @@ constexpr Rule kRules[] = {
 const Rule* FindRule(FrameType type) {
   const size_t index = static_cast<size_t>(type) - 1;  // Type 0 becomes the largest index.
   return index < std::size(kRules) ? &kRules[index] : nullptr;
-}
-
-absl::Status ProtocolError(absl::string_view what) {
-  return ReasonError(absl::StatusCode::kInvalidArgument, "PROTOCOL_ERROR", "connection", what);
 }
 
 template <typename T>
