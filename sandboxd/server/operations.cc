@@ -244,7 +244,7 @@ absl::Status Daemon::SandboxList(Connection& connection, uint64_t stream, const 
       if (uid == 0 || uid == ended.owner) add(ended.row);
     }
   }
-  for (const Sandbox* sandbox : sandboxes_->Visible(uid)) add(sandboxes_->Row(*sandbox));
+  for (const Sandbox* sandbox : sandboxes_->Visible(uid)) add(SandboxRow(*sandbox));
   connection.Reply(stream, {{"sandboxes", std::move(rows)}, {"next", next}});
   return absl::OkStatus();
 }
@@ -348,7 +348,7 @@ absl::Status Daemon::ExecStart(Connection& connection, uint64_t stream, const js
   if (spec.cwd.empty()) spec.cwd = defaults.cwd;
   spec.stdin_pipe = input == "pipe";
   spec.capabilities = sandbox->profile().capabilities;
-  spec.rlimits = ExecRlimits(sandbox->profile(), LayerSet::All());
+  spec.rlimits = sandboxes_->ExecRlimitsOf(*sandbox);
   auto exec = std::make_unique<ExecStream>(connection, stream, *sandboxes_, *sandbox);
   RETURN_IF_ERROR(exec->Start(std::move(request)));
   connection.OpenStream(stream, std::move(exec));

@@ -68,6 +68,7 @@ absl::Status Sandboxes::CompileProfile(const Profile& profile) {
   files.settings = {{"pids.max", absl::StrCat(profile.pids_max)},
                     {"memory.max", absl::StrCat(profile.memory_max)},
                     {"memory.swap.max", "0"}};
+  files.exec_rlimits = ExecRlimits(profile, layers_);
   profile_files_[profile.name] = std::move(files);
   return absl::OkStatus();
 }
@@ -347,8 +348,10 @@ void Sandboxes::Remove(const std::string& id, absl::string_view reason,
     host_.loop.CancelTimer(timer->second);
     deadlines_.erase(timer);
   }
-  Ended ended{
-      id, it->second->owner(), {absl::Now(), std::string(reason), message}, Row(*it->second)};
+  Ended ended{id,
+              it->second->owner(),
+              {absl::Now(), std::string(reason), message},
+              SandboxRow(*it->second)};
   ended.row["state"] = "ended";
   events_.Add(reason == "expired" ? "expired"
               : reason == "lost"  ? "lost"
@@ -428,8 +431,6 @@ void Sandboxes::GiveUp(std::unique_ptr<Box> box) {
 void Sandboxes::GaveUp() {
   if (--giving_up_ == 0) on_pool_gone_();
 }
-
-nlohmann::json Sandboxes::Row(const Sandbox& sandbox) const { return SandboxRow(sandbox); }
 
 nlohmann::json Sandboxes::Describe(const Sandbox& sandbox) const {
   return SandboxDetails(sandbox, host_.cgroups);

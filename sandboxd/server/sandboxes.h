@@ -59,9 +59,12 @@ class Sandboxes : public Sandbox::Owner {
   // Those `uid` may see, oldest first.
   std::vector<const Sandbox*> Visible(uid_t uid) const;
   const std::deque<Ended>& ended() const { return ended_; }
+  // The resource limits of a sandbox's execs.
+  const std::vector<PlanRlimit>& ExecRlimitsOf(const Sandbox& sandbox) const {
+    return profile_files_.at(sandbox.profile().name).exec_rlimits;
+  }
   size_t pool_ready() const { return pool_.size(); }
   std::vector<std::string> images() const;
-  nlohmann::json Row(const Sandbox& sandbox) const;
   nlohmann::json Describe(const Sandbox& sandbox) const;
 
   // Sandbox::Owner
@@ -73,6 +76,7 @@ class Sandboxes : public Sandbox::Owner {
     UniqueFd init_filter;
     UniqueFd exec_filter;
     std::vector<CgroupSetting> settings;
+    std::vector<PlanRlimit> exec_rlimits;
   };
 
   absl::Status CompileProfile(const Profile& profile);
