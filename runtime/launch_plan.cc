@@ -141,7 +141,9 @@ std::string BuildPreparePlan(const Profile& profile, LayerSet layers) {
   PreparePlan& plan = writer.fixed();
   plan.namespaces = NamespaceFlags(profile, layers);
   plan.flags = (layers.has(Layer::kSessionKeyring) ? kPrepareSessionKeyring : 0) |
-               (layers.has(Layer::kOwnSession) ? kPrepareOwnSession : 0);
+               (layers.has(Layer::kOwnSession) ? kPrepareOwnSession : 0) |
+               (layers.has(Layer::kNoNewPrivileges) ? kPrepareNoNewPrivileges : 0);
+  plan.capabilities = layers.has(Layer::kCapabilities) ? profile.capabilities : ~uint64_t{0};
   plan.mounts = array;
   return std::move(writer).Finish();
 }
@@ -164,9 +166,7 @@ std::string BuildLaunchPlan(const Profile& profile, const RootSpec& root, LayerS
   plan.root_inodes = static_cast<uint64_t>(profile.root_inodes);
   plan.root_attributes = WritableAttributes(layers);
   plan.flags = (root.read_only ? kLaunchReadOnlyRoot : 0) |
-               (layers.has(Layer::kNoNewPrivileges) ? kLaunchNoNewPrivileges : 0) |
                (layers.has(Layer::kIdShift) ? kLaunchShiftLayers : 0);
-  plan.capabilities = layers.has(Layer::kCapabilities) ? profile.capabilities : ~uint64_t{0};
   plan.attaches = array;
   return std::move(writer).Finish();
 }

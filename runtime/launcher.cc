@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "base/memfd.h"
@@ -83,7 +84,9 @@ void Launcher::Spawn(const ShimRequest& request, Callback callback) {
   message.id_base = request.id_base;
   message.id_count = 65536;
   strncpy(message.id, request.id.c_str(), sizeof message.id - 1);
-  const int fds[] = {request.connection, request.listener, request.cgroup, request.prepare_plan};
+  const int fds[] = {request.connection,   request.listener,    request.cgroup,
+                     request.prepare_plan, request.init_filter, request.exec_filter};
+  static_assert(std::size(fds) == kSpawnDescriptors);
   absl::Status status = SendMessage(
       link_.get(), absl::MakeConstSpan(reinterpret_cast<const char*>(&message), sizeof message),
       fds);

@@ -25,6 +25,8 @@ class Launcher {
     int listener = -1;
     int cgroup = -1;
     int prepare_plan = -1;
+    int init_filter = -1;
+    int exec_filter = -1;
   };
   struct Shim {
     UniqueFd pidfd;

@@ -63,11 +63,13 @@ struct PlanMount {
 
 inline constexpr uint32_t kPrepareSessionKeyring = 1;
 inline constexpr uint32_t kPrepareOwnSession = 2;
+inline constexpr uint32_t kPrepareNoNewPrivileges = 4;
 
 struct PreparePlan {
   PlanHeader header;
-  uint64_t namespaces;  // CLONE_NEW* that the sandbox gets; CLONE_NEWCGROUP is unshared in `box`.
-  uint32_t flags;       // kPrepare*
+  uint64_t namespaces;    // CLONE_NEW* that the sandbox gets; CLONE_NEWCGROUP is unshared in `box`.
+  uint64_t capabilities;  // The bounding set of every process inside.
+  uint32_t flags;         // kPrepare*
   uint32_t zero;
   PlanArray mounts;  // PlanMount, done by init beneath its staging directory.
 };
@@ -92,12 +94,10 @@ struct PlanAttach {
 };
 
 inline constexpr uint32_t kLaunchReadOnlyRoot = 1;
-inline constexpr uint32_t kLaunchNoNewPrivileges = 2;
-inline constexpr uint32_t kLaunchShiftLayers = 4;  // idmapped lower layers
+inline constexpr uint32_t kLaunchShiftLayers = 2;  // idmapped lower layers
 
-// Descriptors of the launch message, in this order: this plan, the filter of init, the filter of
-// execs (either filter may be empty: none is loaded), then `layer_count` detached lower layers from
-// top to bottom, then the detached mounts of kPassed.
+// Descriptors of the launch message, in this order: this plan, then `layer_count` detached lower
+// layers from top to bottom, then the detached mounts of kPassed.
 struct LaunchPlan {
   PlanHeader header;
   PlanString hostname;
@@ -107,8 +107,7 @@ struct LaunchPlan {
   uint64_t root_attributes;  // MOUNT_ATTR_* of the root mount.
   uint32_t flags;            // kLaunch*
   uint32_t zero;
-  uint64_t capabilities;  // The bounding set of every process inside.
-  PlanArray attaches;     // PlanAttach, in order.
+  PlanArray attaches;  // PlanAttach, in order.
 };
 
 // --- One exec

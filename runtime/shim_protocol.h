@@ -58,7 +58,8 @@ struct MessageHeader {
 
 // To the zygote. Descriptors: the shim's end of its connection to the daemon, the shim's listening
 // socket, the directory of the sandbox's cgroup (with box, box/init and shim made), the
-// PreparePlan.
+// PreparePlan, the filter of init, the filter of execs (an empty filter is not loaded).
+inline constexpr uint32_t kSpawnDescriptors = 6;
 struct SpawnMessage {
   MessageHeader header;
   uint64_t request;
@@ -104,6 +105,8 @@ struct ExecMessage {
   uint64_t exec;        // The daemon's number for it; not 0, never used twice.
   uint64_t timeout_ms;  // 0: none. Counted on CLOCK_MONOTONIC.
   uint64_t grace_ms;
+  uint32_t stdin_pipe;  // 1: the plan has kExecStdinPipe.
+  uint32_t zero;
 };
 
 // Descriptors on success: stdin's write end (only with kExecStdinPipe), then the read ends of

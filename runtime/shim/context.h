@@ -22,6 +22,8 @@ struct Context {
   uint32_t id_base = 0;
   uint32_t id_count = 0;
   PlanView prepare;
+  int init_filter = -1;
+  int exec_filter = -1;
 
   // The sandbox.
   ShimState state = ShimState::kPreparing;
@@ -29,11 +31,6 @@ struct Context {
   int init_pidfd = -1;
   int init_link = -1;
   int user_namespace = -1;
-  int mount_namespace = -1;
-
-  // Of the launch, for execs.
-  PlanView launch;
-  int exec_filter = -1;
 
   Stopwatch watch;
 };

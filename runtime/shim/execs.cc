@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 #include <cerrno>
+#include <initializer_list>
 
 #include "runtime/shim/sys.h"
 
@@ -15,6 +16,12 @@ namespace {
 
 constexpr uint64_t kStartLimit = 10'000'000;
 constexpr uint64_t kSweepEvery = 1'000'000;
+// A slot is made when its making disturbs nobody: not while a program starts, and after its end
+// only if no kill follows at once.
+constexpr uint64_t kRefillAfterStart = 2'000;
+constexpr uint64_t kRefillAfterEnd = 500;
+constexpr uint64_t kBurst =
+    1'000;  // An exec that comes so soon after another's end is not the last.
 constexpr uint32_t kMaxAttempts = 3;
 constexpr int kMaxSignalled = 4096;  // Processes of one group that one signal reaches.
 
@@ -33,6 +40,7 @@ void Discard(int& fd) {
 }  // namespace
 
 void Execs::Refill() {
+  next_refill_ = 0;
   if (has_waiting_) return;
   Slot slot;
   const uint64_t group = next_group_++;
@@ -44,12 +52,6 @@ void Execs::Refill() {
   }
   waiting_ = slot;
   has_waiting_ = true;
-  confined_ = false;
-  if (context_.state == ShimState::kRunning) ConfineWaiting();
-}
-
-void Execs::ConfineWaiting() {
-  if (has_waiting_ && !confined_) confined_ = ConfineSlot(context_, waiting_) == 0;
 }
 
 Execs::Exec* Execs::Find(uint64_t number) {
@@ -84,12 +86,7 @@ void Execs::Start(const ExecMessage& message, FdList& fds) {
   exec->timeout = message.timeout_ms * 1000;
   if (message.exec > last_number_) last_number_ = message.exec;
   if (exec == &refused) return Fail(refused, {Stage::kFork, EAGAIN, 0});
-  PlanView plan;
-  if (const int error = plan.Map(exec->plan, PlanKind::kExec, sizeof(ExecPlan)); error != 0) {
-    return Fail(*exec, {Stage::kReadPlan, error, 0});
-  }
-  exec->stdin_pipe = (plan.As<ExecPlan>()->flags & kExecStdinPipe) != 0;
-  plan.Unmap();
+  exec->stdin_pipe = message.stdin_pipe != 0;
   Attempt(*exec);
 }
 
@@ -101,13 +98,10 @@ bool Execs::TakeSlot(Slot& slot, StageFailure& failure) {
     CloseSlot(waiting_);
     has_waiting_ = false;
   }
+  eager_ = MonotonicMicros() - last_end_ < kBurst;
   if (!has_waiting_) {
     const uint64_t group = next_group_++;
     failure = MakeSlot(context_, group, slot);
-    if (failure.stage == Stage::kNone) {
-      const int error = ConfineSlot(context_, slot);
-      if (error != 0) failure = {Stage::kSeccomp, error, 0};
-    }
     return failure.stage == Stage::kNone;
   }
   slot = waiting_;
@@ -119,12 +113,10 @@ void Execs::Attempt(Exec& exec) {
   StageFailure failure = {};
   ++exec.attempts;
   if (!TakeSlot(exec.slot, failure)) return Fail(exec, failure);
-  SlotMessage message = {};
-  message.order = SlotOrder::kRun;
-  // The place of the filter in kConfine is empty here; a descriptor of the message must be one.
-  const int passed[] = {context_.exec_filter, exec.plan, exec.program};
+  const SlotOrder order = SlotOrder::kRun;
+  const int passed[] = {exec.plan, exec.program};
   const int error =
-      Send(exec.slot.control, &message, sizeof message, passed, exec.program >= 0 ? 3 : 2);
+      Send(exec.slot.control, &order, sizeof order, passed, exec.program >= 0 ? 2 : 1);
   if (error != 0) return Fail(exec, {Stage::kInterference, error, 0});
   exec.state = State::kStarting;
   exec.deadline = MonotonicMicros() + kStartLimit;
@@ -149,9 +141,6 @@ void Execs::Started(Exec& exec) {
   exec.state = State::kRunning;
   exec.started = MonotonicMicros();
   exec.deadline = exec.timeout == 0 ? 0 : exec.started + exec.timeout;
-  CloseFd(exec.slot.control);
-  CloseFd(exec.plan);
-  CloseFd(exec.program);
   ExecStartedMessage message = {};
   message.header = Header(MessageType::kExecStarted);
   message.exec = exec.number;
@@ -165,8 +154,10 @@ void Execs::Started(Exec& exec) {
   if (context_.connection >= 0) {
     Send(context_.connection, &message, sizeof message, passed, count);
   }
-  CloseFd(exec.slot.stdin_write);
-  Refill();
+  for (int* fd : {&exec.slot.control, &exec.slot.stdin_write, &exec.plan, &exec.program}) {
+    CloseFd(*fd);
+  }
+  next_refill_ = exec.started + (eager_ ? 0 : kRefillAfterStart);
 }
 
 void Execs::Fail(Exec& exec, StageFailure failure) {
@@ -220,6 +211,8 @@ void Execs::Reaped(pid_t pid, const siginfo_t& info, const rusage& usage) {
 void Execs::Finish(Exec& exec) {
   exec.state = State::kLingering;
   exec.deadline = 0;
+  last_end_ = MonotonicMicros();
+  if (next_refill_ != 0) next_refill_ = last_end_ + kRefillAfterEnd;
   if (context_.connection < 0) exec.released = true;
   if (next_sweep_ == 0) next_sweep_ = MonotonicMicros() + kSweepEvery;
 }
@@ -334,6 +327,7 @@ void Execs::Handle(const pollfd* fds, size_t count) {
 
 uint64_t Execs::NextDeadline() const {
   uint64_t next = next_sweep_;
+  if (next_refill_ != 0 && (next == 0 || next_refill_ < next)) next = next_refill_;
   for (size_t i = 0; i < high_water_; ++i) {
     const uint64_t deadline = execs_[i].state == State::kFree ? 0 : execs_[i].deadline;
     if (deadline != 0 && (next == 0 || deadline < next)) next = deadline;
@@ -364,6 +358,7 @@ void Execs::RunDeadlines(uint64_t now) {
       exec.deadline = 0;
     }
   }
+  if (next_refill_ != 0 && next_refill_ <= now) Refill();
   if (next_sweep_ != 0 && next_sweep_ <= now) Sweep();
 }
 

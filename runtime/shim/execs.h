@@ -27,8 +27,6 @@ class Execs {
 
   // Makes the slot that the next exec will use, unless there is one. Failures wait for the exec.
   void Refill();
-  // Tells the waiting slot to confine itself: the root stands now.
-  void ConfineWaiting();
 
   void Start(const ExecMessage& message, FdList& fds);
   void Signal(const SignalMessage& message);
@@ -88,7 +86,9 @@ class Execs {
   Context& context_;
   Slot waiting_;
   bool has_waiting_ = false;
-  bool confined_ = false;  // The waiting slot was told to confine itself.
+  uint64_t next_refill_ = 0;
+  uint64_t last_end_ = 0;
+  bool eager_ = false;  // Execs follow each other closely: the next slot is made at once.
   uint64_t next_group_ = 1;
   uint64_t last_number_ = 0;
   uint64_t next_sweep_ = 0;

@@ -43,7 +43,7 @@ class Init {
     PlanView launch;
     Check(Stage::kReadPlan, launch.Map(fds.Take(0), PlanKind::kLaunch, sizeof(LaunchPlan)));
     BuildRoot(launch, fds);
-    Confine(*launch.As<LaunchPlan>(), fds.Take(1));
+    Confine(fds.Take(1));
   }
 
  private:
@@ -247,7 +247,8 @@ class Init {
 
   // The order is the argument: the filter is last, so it need not allow what comes before; what
   // follows it needs write, pause and exit only.
-  [[noreturn]] void Confine(const LaunchPlan& plan, int filter) {
+  [[noreturn]] void Confine(int filter) {
+    const PreparePlan& plan = *plan_.As<PreparePlan>();
     const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (int fd = 0; null >= 0 && fd < 3; ++fd) dup2(null, fd);
     const int keep[] = {link_ < filter ? link_ : filter, link_ < filter ? filter : link_};
@@ -255,7 +256,7 @@ class Init {
     signal(SIGCHLD, SIG_IGN);  // Orphans that come to init are reaped by the kernel.
     Check(Stage::kCapabilities, LimitBoundingSet(plan.capabilities));
     Check(Stage::kCapabilities, SetCapabilities(0));
-    if ((plan.flags & kLaunchNoNewPrivileges) != 0) {
+    if ((plan.flags & kPrepareNoNewPrivileges) != 0) {
       Check(Stage::kNoNewPrivileges, SetNoNewPrivileges());
     }
     Check(Stage::kSeccomp, LoadSeccompFilter(filter));

@@ -73,8 +73,7 @@ StageFailure Prepare(Context& context) {
     if (const int error = WriteIdMap(context, file); error != 0) return {Stage::kIdMaps, error, 0};
   }
   context.user_namespace = OpenNamespace(context, "/ns/user");
-  context.mount_namespace = OpenNamespace(context, "/ns/mnt");
-  if (context.user_namespace < 0 || context.mount_namespace < 0) return {Stage::kIdMaps, errno, 0};
+  if (context.user_namespace < 0) return {Stage::kIdMaps, errno, 0};
   const InitOrder go = InitOrder::kGo;
   if (const int error = Send(context.init_link, &go, sizeof go); error != 0) {
     return {Stage::kIdMaps, error, 0};
@@ -89,6 +88,11 @@ StageFailure Prepare(Context& context) {
     return {Stage::kMoveToCgroup, error, 0};
   }
   context.watch.Lap(Stage::kMoveToCgroup);
+  // For children only (setns(2)): slots are born into it. The shim stays outside.
+  if ((context.prepare.As<PreparePlan>()->namespaces & CLONE_NEWPID) != 0 &&
+      setns(context.init_pidfd, CLONE_NEWPID) < 0) {
+    return {Stage::kEnterNamespaces, errno, 0};
+  }
   return AwaitInit(context, InitStep::kStaged, Stage::kStageMounts);
 }
 

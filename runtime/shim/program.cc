@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -9,6 +10,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 #include <cerrno>
+#include <utility>
 
 #include "runtime/shim/channel.h"
 #include "runtime/shim/confine.h"
@@ -16,6 +18,7 @@
 #include "runtime/shim/slot.h"
 #include "runtime/shim/sys.h"
 #include "runtime/shim/user.h"
+#include "runtime/shim/zygote.h"
 
 namespace sandboxd::shim {
 namespace {
@@ -25,16 +28,15 @@ class Program {
   explicit Program(const SlotStart& start) : start_(start) {}
 
   [[noreturn]] void Run() {
-    SlotMessage message;
-    FdList fds;
     TakeStandardStreams();
-    if (Receive(start_.control, &message, sizeof message, fds, /*wait=*/true) <= 0) _exit(0);
-    Confine(message, fds.Take(0));
-    fds.CloseAll();
+    Enter();
+    Confine();
     Report({});
-    if (Receive(start_.control, &message, sizeof message, fds, /*wait=*/true) <= 0) _exit(0);
-    const int plan = fds.Take(1);
-    Execute(plan, fds.Take(2));
+    SlotOrder order;
+    FdList fds;
+    if (Receive(start_.control, &order, sizeof order, fds, /*wait=*/true) <= 0) _exit(0);
+    const int plan = fds.Take(0);
+    Execute(plan, fds.Take(1));
   }
 
  private:
@@ -56,28 +58,45 @@ class Program {
     dup2(start_.stdin_read, STDIN_FILENO);
     dup2(start_.stdout_write, STDOUT_FILENO);
     dup2(start_.stderr_write, STDERR_FILENO);
-    const bool ordered = start_.control < start_.mount_namespace;
-    const int keep[] = {ordered ? start_.control : start_.mount_namespace,
-                        ordered ? start_.mount_namespace : start_.control};
-    CloseAllBut(keep, 2);
-    ResetSignals();
+    signal(SIGPIPE, SIG_DFL);  // All that the zygote ignores; the shim has taken SIGCHLD back.
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, nullptr);
     umask(022);
   }
 
-  // Between here and Execute() the process has the sandbox root's capabilities within the bounding
-  // set, and is under the filter: it still has to become its user.
-  void Confine(const SlotMessage& message, int filter) {
+  // Every namespace of init's but the pid namespace, in which this process was born.
+  void Enter() {
+    WriteFileAt(AT_FDCWD, "/proc/self/oom_score_adj", kExecOomScore);
+    const uint64_t namespaces = start_.prepare->namespaces & ~uint64_t{CLONE_NEWPID};
+    Check(Stage::kEnterNamespaces, Result(setns(start_.init_pidfd, static_cast<int>(namespaces))));
+    int keep[] = {start_.control, start_.filter};
+    if (keep[0] > keep[1]) std::swap(keep[0], keep[1]);
+    CloseAllBut(keep, 2);
+    null_ = open(start_.rooted ? "/dev/null" : kStageNull, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    Check(Stage::kStdin, null_ < 0 ? errno : CheckNull());
+  }
+
+  int CheckNull() const {
+    struct stat status;
+    if (fstat(null_, &status) < 0) return errno;
+    return S_ISCHR(status.st_mode) && status.st_rdev == makedev(1, 3) ? 0 : ENODEV;
+  }
+
+  // From here to Execute() the process has the sandbox root's capabilities within the bounding set,
+  // and is under the filter: it still has to become its user.
+  void Confine() {
+    const PreparePlan& plan = *start_.prepare;
     Check(Stage::kEnterNamespaces, BecomeRootInside());
-    // After init's pivot_root: this is what makes the sandbox's root also this process's root.
-    Check(Stage::kEnterNamespaces, Result(setns(start_.mount_namespace, CLONE_NEWNS)));
-    close(start_.mount_namespace);
-    if ((start_.flags & kPrepareOwnSession) != 0) Check(Stage::kOwnSession, Result(setsid()));
-    if ((start_.flags & kPrepareSessionKeyring) != 0) {
+    if ((plan.flags & kPrepareOwnSession) != 0) Check(Stage::kOwnSession, Result(setsid()));
+    if ((plan.flags & kPrepareSessionKeyring) != 0) {
       Check(Stage::kSessionKeyring, NewSessionKeyring());
     }
-    Check(Stage::kCapabilities, LimitBoundingSet(message.capabilities));
-    if (message.no_new_privileges != 0) Check(Stage::kNoNewPrivileges, SetNoNewPrivileges());
-    Check(Stage::kSeccomp, LoadSeccompFilter(filter));
+    Check(Stage::kCapabilities, LimitBoundingSet(plan.capabilities));
+    if ((plan.flags & kPrepareNoNewPrivileges) != 0) {
+      Check(Stage::kNoNewPrivileges, SetNoNewPrivileges());
+    }
+    Check(Stage::kSeccomp, LoadSeccompFilter(start_.filter));
   }
 
   [[noreturn]] void Execute(int plan_fd, int program) {
@@ -86,7 +105,7 @@ class Program {
     char** argv = Pointers(plan.argv);
     char** env = Pointers(plan.env);
     Check(Stage::kReadPlan, argv == nullptr || env == nullptr || argv[0] == nullptr ? EBADMSG : 0);
-    if ((plan.flags & kExecStdinPipe) == 0) Check(Stage::kStdin, NullStdin());
+    if ((plan.flags & kExecStdinPipe) == 0) Check(Stage::kStdin, Result(dup2(null_, STDIN_FILENO)));
 
     User user = {};
     const UserFailure failure = FindUser(plan_, plan, user);
@@ -113,15 +132,6 @@ class Program {
       pointers[i] = const_cast<char*>(plan_.String(static_cast<PlanString>(elements[i])));
     }
     return pointers;
-  }
-
-  int NullStdin() {
-    const int null = open("/dev/null", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (null < 0) return errno;
-    struct stat status;
-    if (fstat(null, &status) < 0) return errno;
-    if (!S_ISCHR(status.st_mode) || status.st_rdev != makedev(1, 3)) return ENODEV;
-    return Result(dup2(null, STDIN_FILENO));
   }
 
   void SetHome(char** env, uint32_t count, const User& user) {
@@ -196,6 +206,7 @@ class Program {
   }
 
   const SlotStart start_;
+  int null_ = -1;
   PlanView plan_;
 };
 

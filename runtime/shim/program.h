@@ -2,7 +2,7 @@
 #ifndef SANDBOXD_RUNTIME_SHIM_PROGRAM_H_
 #define SANDBOXD_RUNTIME_SHIM_PROGRAM_H_
 
-#include <cstdint>
+#include "runtime/plan_format.h"
 
 namespace sandboxd::shim {
 
@@ -14,12 +14,14 @@ struct SlotStart {
   int stdin_read;
   int stdout_write;
   int stderr_write;
-  int mount_namespace;
-  uint32_t flags;  // kPrepare*
+  int init_pidfd;  // Of the sandbox's PID 1, whose namespaces it joins.
+  int filter;
+  bool rooted;  // The image's root stands already.
+  const PreparePlan* prepare;
 };
 
-// Waits for kConfine, confines itself; waits for kRun, becomes the program. A failure goes to the
-// shim as a SlotReport and ends the process; so does the end of the channel.
+// Enters the sandbox and confines itself; waits for kRun, becomes the program. A failure goes to
+// the shim as a SlotReport and ends the process; so does the end of the channel.
 [[noreturn]] void RunSlot(const SlotStart& start);
 
 }  // namespace sandboxd::shim

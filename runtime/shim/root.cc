@@ -19,7 +19,7 @@
 namespace sandboxd::shim {
 namespace {
 
-constexpr size_t kFirstLayer = 3;  // After the plan and the two filters.
+constexpr size_t kFirstLayer = 1;  // After the plan.
 
 struct Upper {
   int error;
@@ -97,7 +97,7 @@ int SendRoot(const Context& context, const LaunchPlan& plan, FdList& fds) {
   int passed[kMaxFds];
   size_t count = 0;
   passed[count++] = fds.fds[0];
-  passed[count++] = fds.fds[1];
+  passed[count++] = context.init_filter;
   passed[count++] = root;
   for (size_t i = kFirstLayer + plan.layer_count; i < fds.count; ++i) passed[count++] = fds.fds[i];
   const InitOrder order = InitOrder::kLaunch;
@@ -110,11 +110,11 @@ int SendRoot(const Context& context, const LaunchPlan& plan, FdList& fds) {
 
 StageFailure Launch(Context& context, FdList& fds) {
   context.watch.Start();
-  int error = fds.count < kFirstLayer
-                  ? EPROTO
-                  : context.launch.Map(fds.fds[0], PlanKind::kLaunch, sizeof(LaunchPlan));
+  PlanView view;
+  int error = fds.count < kFirstLayer ? EPROTO
+                                      : view.Map(fds.fds[0], PlanKind::kLaunch, sizeof(LaunchPlan));
   if (error != 0) return {Stage::kReadPlan, error, 0};
-  const LaunchPlan& plan = *context.launch.As<LaunchPlan>();
+  const LaunchPlan& plan = *view.As<LaunchPlan>();
   if (plan.layer_count == 0 || plan.layer_count > kMaxLayers ||
       kFirstLayer + plan.layer_count > fds.count) {
     return {Stage::kReadPlan, EBADMSG, 0};
@@ -134,7 +134,6 @@ StageFailure Launch(Context& context, FdList& fds) {
   error = SendRoot(context, plan, fds);
   if (error != 0) return {Stage::kSendRoot, error, 0};
   context.watch.Lap(Stage::kSendRoot);
-  context.exec_filter = fds.Take(2);
   return AwaitReady(context);
 }
 

@@ -34,6 +34,8 @@ class Shim {
     context_.cgroup = start.cgroup;
     context_.id_base = start.id_base;
     context_.id_count = start.id_count;
+    context_.init_filter = start.init_filter;
+    context_.exec_filter = start.exec_filter;
     plan_fd_ = start.plan;
   }
 
@@ -55,7 +57,7 @@ class Shim {
   StageFailure SetUp() {
     setsid();
     prctl(PR_SET_NAME, "sandboxd-shim");
-    signal(SIGCHLD, SIG_DFL);
+    signal(SIGCHLD, SIG_DFL);  // The zygote has it ignored.
     sigset_t children;
     sigemptyset(&children);
     sigaddset(&children, SIGCHLD);
@@ -79,7 +81,8 @@ class Shim {
     fds[count++] = {context_.connection, POLLIN, 0};
     fds[count++] = {context_.listener, POLLIN, 0};
     count = execs_.Watch(fds, count);
-    if (poll(fds, count, WaitMillis()) > 0) {
+    timespec limit;
+    if (ppoll(fds, count, Wait(limit), nullptr) > 0) {
       // Execs first: a program's start is reported before its end.
       execs_.Handle(fds + 3, count - 3);
       if (fds[0].revents != 0) ReapChildren();
@@ -89,11 +92,15 @@ class Shim {
     execs_.RunDeadlines(MonotonicMicros());
   }
 
-  int WaitMillis() const {
+  // How long nothing is due; null: for ever.
+  const timespec* Wait(timespec& limit) const {
     const uint64_t deadline = execs_.NextDeadline();
-    if (deadline == 0) return -1;
+    if (deadline == 0) return nullptr;
     const uint64_t now = MonotonicMicros();
-    return deadline <= now ? 0 : static_cast<int>((deadline - now) / 1000 + 1);
+    const uint64_t left = deadline <= now ? 0 : deadline - now;
+    limit = {.tv_sec = static_cast<time_t>(left / 1'000'000),
+             .tv_nsec = static_cast<long>(left % 1'000'000 * 1000)};
+    return &limit;
   }
 
   void ReapChildren() {
@@ -193,10 +200,7 @@ class Shim {
     message.time_count = context_.watch.CopyTo(message.times);
     const bool failed = message.failure.stage != Stage::kNone;
     if (failed) CleanUp();
-    if (!failed) {
-      context_.state = ShimState::kRunning;
-      execs_.ConfineWaiting();
-    }
+    if (!failed) context_.state = ShimState::kRunning;
     Send(context_.connection, &message, sizeof message);
     if (failed) _exit(0);
   }

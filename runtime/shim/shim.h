@@ -11,6 +11,8 @@ struct ShimStart {
   int listener;
   int cgroup;
   int plan;
+  int init_filter;
+  int exec_filter;
   uint32_t id_base;
   uint32_t id_count;
 };

@@ -1,13 +1,9 @@
 #include "runtime/shim/slot.h"
 
 #include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
-#include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cerrno>
@@ -20,8 +16,6 @@
 
 namespace sandboxd::shim {
 namespace {
-
-constexpr int kBirthSeconds = 10;
 
 struct Pipes {
   int stdin_read;
@@ -55,35 +49,6 @@ int MakePipes(Slot& slot, Pipes& inside) {
   return 0;
 }
 
-// The first of two processes: enters every namespace but the mount namespace, in which it forks the
-// slot itself as the shim's own child (CLONE_PARENT). A process cannot change its own pid
-// namespace.
-[[noreturn]] void RunEntrant(const Context& context, const Pipes& pipes) {
-  SlotReport report = {};
-  const uint64_t namespaces = context.prepare.As<PreparePlan>()->namespaces;
-  WriteFileAt(AT_FDCWD, "/proc/self/oom_score_adj", kExecOomScore);
-  const int enter = static_cast<int>(namespaces & ~uint64_t{CLONE_NEWNS});
-  if (setns(context.init_pidfd, enter) < 0) {
-    report.failure = {Stage::kEnterNamespaces, errno, 0};
-  } else {
-    clone_args args = {};
-    args.flags = CLONE_PARENT;
-    const int pid = Clone3(args);
-    if (pid == 0) {
-      RunSlot({.control = pipes.control,
-               .stdin_read = pipes.stdin_read,
-               .stdout_write = pipes.stdout_write,
-               .stderr_write = pipes.stderr_write,
-               .mount_namespace = context.mount_namespace,
-               .flags = context.prepare.As<PreparePlan>()->flags});
-    }
-    if (pid < 0) report.failure = {Stage::kFork, errno, 0};
-    report.pid_inside = pid;  // As this process sees it: on the host.
-  }
-  (void)!write(pipes.control, &report, sizeof report);
-  _exit(0);
-}
-
 }  // namespace
 
 StageFailure MakeSlot(const Context& context, uint64_t group, Slot& slot) {
@@ -102,33 +67,24 @@ StageFailure MakeSlot(const Context& context, uint64_t group, Slot& slot) {
     args.flags = CLONE_INTO_CGROUP;
     args.exit_signal = SIGCHLD;
     args.cgroup = static_cast<uint64_t>(directory);
-    const int pid = Clone3(args);
-    if (pid == 0) RunEntrant(context, pipes);
-    if (pid < 0) failure = {Stage::kFork, errno, 0};
+    slot.pid = Clone3(args);
+    if (slot.pid == 0) {
+      RunSlot({.control = pipes.control,
+               .stdin_read = pipes.stdin_read,
+               .stdout_write = pipes.stdout_write,
+               .stderr_write = pipes.stderr_write,
+               .init_pidfd = context.init_pidfd,
+               .filter = context.exec_filter,
+               .rooted = context.state == ShimState::kRunning,
+               .prepare = context.prepare.As<PreparePlan>()});
+    }
+    if (slot.pid < 0) failure = {Stage::kFork, errno, 0};
   }
   close(directory);
   for (const int fd : {pipes.stdin_read, pipes.stdout_write, pipes.stderr_write, pipes.control}) {
     if (fd >= 0) close(fd);
   }
-  if (failure.stage != Stage::kNone) return failure;
-  // The entrant answers at once; nothing inside the sandbox can reach it.
-  const timeval limit = {.tv_sec = kBirthSeconds, .tv_usec = 0};
-  setsockopt(slot.control, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-  SlotReport report;
-  FdList fds;
-  const long size = Receive(slot.control, &report, sizeof report, fds, /*wait=*/true);
-  if (size <= 0) return {Stage::kFork, size < 0 ? static_cast<int32_t>(-size) : ECHILD, 0};
-  slot.pid = report.pid_inside;
-  return report.failure;
-}
-
-int ConfineSlot(const Context& context, const Slot& slot) {
-  const LaunchPlan& plan = *context.launch.As<LaunchPlan>();
-  SlotMessage message = {};
-  message.order = SlotOrder::kConfine;
-  message.no_new_privileges = (plan.flags & kLaunchNoNewPrivileges) != 0;
-  message.capabilities = plan.capabilities;
-  return Send(slot.control, &message, sizeof message, &context.exec_filter, 1);
+  return failure;
 }
 
 bool SlotIsSound(const Slot& slot) {

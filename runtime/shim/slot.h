@@ -1,7 +1,8 @@
 // A slot: a process that already sits in the sandbox, in a control group of its own, confined, and
 // waits to become an exec. Making one costs a few hundred microseconds that an exec then need not
-// spend. It keeps the capabilities of the sandbox's root until it knows its user; it is not
-// dumpable, so nothing inside may trace it or look at its descriptors (ptrace(2)).
+// spend. It is the shim's child, born into the sandbox's pid namespace. It keeps the capabilities
+// of the sandbox's root until it knows its user; it is not dumpable, so nothing inside may trace it
+// or look at its descriptors (ptrace(2)).
 #ifndef SANDBOXD_RUNTIME_SHIM_SLOT_H_
 #define SANDBOXD_RUNTIME_SHIM_SLOT_H_
 
@@ -21,27 +22,20 @@ struct Slot {
   int stderr_read = -1;
 };
 
-// From the shim to a slot. kConfine comes with the filter, once the root stands; kRun with the
-// ExecPlan, and the program where the plan says so.
-enum class SlotOrder : uint32_t { kConfine = 1, kRun = 2 };
+// From the shim to a slot, with two descriptors at most: the ExecPlan, and the program where the
+// plan says so.
+enum class SlotOrder : uint32_t { kRun = 1 };
 
-struct SlotMessage {
-  SlotOrder order;
-  uint32_t no_new_privileges;
-  uint64_t capabilities;
-};
-
-// From a slot to the shim. After kRun, the end of the channel means that the program runs.
+// From a slot to the shim: once it is confined, with no failure; after kRun, the end of the channel
+// means that the program runs.
 struct SlotReport {
   StageFailure failure;
   int32_t pid_inside;
 };
 
-// Makes a slot in a new group. May be called as soon as init has staged its mounts.
+// Makes a slot in a new group, and does not wait for it to be ready. May be called as soon as init
+// has staged its mounts: pivot_root(2) takes along every process that is at the old root.
 StageFailure MakeSlot(const Context& context, uint64_t group, Slot& slot);
-
-// Tells a slot to confine itself, which it does while nobody waits.
-int ConfineSlot(const Context& context, const Slot& slot);
 
 // Whether the slot can still be used: not ended, not stopped.
 bool SlotIsSound(const Slot& slot);

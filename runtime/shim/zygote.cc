@@ -111,9 +111,9 @@ void Spawn(int link, const SpawnMessage& request, FdList& fds) {
   SpawnedMessage reply = {};
   reply.header = {MessageType::kSpawned, kShimProtocolVersion};
   reply.request = request.request;
-  const int group = fds.count == 4 ? OpenShimCgroup(fds.fds[2]) : -1;
+  const int group = fds.count == kSpawnDescriptors ? OpenShimCgroup(fds.fds[2]) : -1;
   if (group < 0) {
-    reply.error = fds.count == 4 ? errno : EPROTO;
+    reply.error = fds.count == kSpawnDescriptors ? errno : EPROTO;
     Send(link, &reply, sizeof reply);
     return;
   }
@@ -131,6 +131,8 @@ void Spawn(int link, const SpawnMessage& request, FdList& fds) {
                       .listener = fds.Take(1),
                       .cgroup = fds.Take(2),
                       .plan = fds.Take(3),
+                      .init_filter = fds.Take(4),
+                      .exec_filter = fds.Take(5),
                       .id_base = request.id_base,
                       .id_count = request.id_count});
   }
@@ -148,6 +150,7 @@ int RunZygote(int link, const char* scratch) {
   setsid();
   prctl(PR_SET_NAME, "sandboxd-zygote");
   prctl(PR_SET_DUMPABLE, 0);
+  ResetSignals();  // Whatever started the daemon may have had some ignored.
   signal(SIGPIPE, SIG_IGN);
   signal(SIGCHLD, SIG_IGN);  // Shims that end are reaped by the kernel; the daemon has pidfds.
   int error = MakePrivateRoot(scratch);

@@ -35,12 +35,11 @@ absl::Status Stuck(const std::string& id, absl::string_view why) {
 
 }  // namespace
 
-void Box::Prepare(BoxHost& host, int prepare_plan, const std::vector<CgroupSetting>& settings,
-                  PreparedCallback callback) {
+void Box::Prepare(BoxHost& host, const BoxProfile& profile, PreparedCallback callback) {
   auto base = host.ids.Take();
   if (!base.ok()) return callback(base.status());
   auto box = std::unique_ptr<Box>(new Box(host, RandomId(), *base));
-  absl::Status status = box->MakeTraces(settings);
+  absl::Status status = box->MakeTraces(profile.settings);
   auto pair = UnixPair(SOCK_SEQPACKET);
   if (status.ok() && !pair.ok()) status = pair.status();
   if (status.ok()) status = box->Attach(std::move(pair->first));
@@ -50,7 +49,9 @@ void Box::Prepare(BoxHost& host, int prepare_plan, const std::vector<CgroupSetti
                                       .connection = pair->second.get(),
                                       .listener = box->listener_.get(),
                                       .cgroup = box->cgroup_.get(),
-                                      .prepare_plan = prepare_plan};
+                                      .prepare_plan = profile.prepare_plan.get(),
+                                      .init_filter = profile.init_filter.get(),
+                                      .exec_filter = profile.exec_filter.get()};
   box->on_prepared_ = std::move(callback);
   Box* raw = box.get();
   raw->self_ = std::move(box);

@@ -29,6 +29,14 @@ struct BoxHost {
   std::string run_dir;  // The directory that holds one directory for each box.
 };
 
+// What all boxes of one isolation profile have in common, ready for the kernel.
+struct BoxProfile {
+  UniqueFd prepare_plan;  // A PreparePlan.
+  UniqueFd init_filter;
+  UniqueFd exec_filter;
+  std::vector<CgroupSetting> settings;  // Limits of the control group.
+};
+
 // Everything of one sandbox that lives in the kernel: its id and id range, its groups, its run
 // directory, its shim. A box is prepared before anybody asks (the pool), then launched with an
 // image, then killed. When it is destroyed, so are its traces.
@@ -53,10 +61,8 @@ class Box {
   using AdoptedCallback = absl::AnyInvocable<void(absl::Status)>;
   using KilledCallback = absl::AnyInvocable<void(absl::Status)>;
 
-  // Makes a box whose namespaces stand. `prepare_plan` is a PreparePlan; `settings` limit its
-  // control group.
-  static void Prepare(BoxHost& host, int prepare_plan, const std::vector<CgroupSetting>& settings,
-                      PreparedCallback callback);
+  // Makes a box whose namespaces stand.
+  static void Prepare(BoxHost& host, const BoxProfile& profile, PreparedCallback callback);
 
   // Connects to the shim of a sandbox that an earlier daemon made.
   static absl::StatusOr<std::unique_ptr<Box>> Connect(BoxHost& host, const std::string& id,

@@ -112,6 +112,7 @@ absl::StatusOr<uint64_t> Sandbox::StartExec(ExecRequest request, ExecObserver* o
   message.exec = next_exec_;
   message.timeout_ms = request.timeout_ms;
   message.grace_ms = request.grace_ms;
+  message.stdin_pipe = request.spec.stdin_pipe ? 1 : 0;
   const int fds[] = {file.get(), request.program.get()};
   RETURN_IF_ERROR(box_->Exec(message, absl::MakeConstSpan(fds, request.spec.program_fd ? 2 : 1)));
   Exec& exec = execs_[next_exec_];

@@ -58,18 +58,18 @@ absl::Status Sandboxes::Start() {
 }
 
 absl::Status Sandboxes::CompileProfile(const Profile& profile) {
-  ProfileFiles files;
-  ASSIGN_OR_RETURN(files.prepare_plan,
-                   PlanFile("prepare-plan", BuildPreparePlan(profile, layers_)));
+  CompiledProfile compiled;
+  BoxProfile& box = compiled.box;
+  ASSIGN_OR_RETURN(box.prepare_plan, PlanFile("prepare-plan", BuildPreparePlan(profile, layers_)));
   ASSIGN_OR_RETURN(const std::string init_filter, InitFilterBytes(layers_));
-  ASSIGN_OR_RETURN(files.init_filter, BytesFile("init-filter", init_filter));
+  ASSIGN_OR_RETURN(box.init_filter, BytesFile("init-filter", init_filter));
   ASSIGN_OR_RETURN(const std::string exec_filter, ExecFilter(profile, layers_));
-  ASSIGN_OR_RETURN(files.exec_filter, BytesFile("exec-filter", exec_filter));
-  files.settings = {{"pids.max", absl::StrCat(profile.pids_max)},
-                    {"memory.max", absl::StrCat(profile.memory_max)},
-                    {"memory.swap.max", "0"}};
-  files.exec_rlimits = ExecRlimits(profile, layers_);
-  profile_files_[profile.name] = std::move(files);
+  ASSIGN_OR_RETURN(box.exec_filter, BytesFile("exec-filter", exec_filter));
+  box.settings = {{"pids.max", absl::StrCat(profile.pids_max)},
+                  {"memory.max", absl::StrCat(profile.memory_max)},
+                  {"memory.swap.max", "0"}};
+  compiled.exec_rlimits = ExecRlimits(profile, layers_);
+  profiles_[profile.name] = std::move(compiled);
   return absl::OkStatus();
 }
 
@@ -117,7 +117,7 @@ absl::Status Sandboxes::CheckCreate(uid_t owner, const CreateSpec& spec) {
     return ReasonError(absl::StatusCode::kUnavailable, "SHUTTING_DOWN", "daemon",
                        "the daemon is shutting down");
   }
-  if (!config_.profiles.contains(spec.profile) || !profile_files_.contains(spec.profile)) {
+  if (!config_.profiles.contains(spec.profile) || !profiles_.contains(spec.profile)) {
     return ReasonError(absl::StatusCode::kNotFound, "PROFILE_NOT_FOUND",
                        absl::StrCat("profile ", spec.profile),
                        absl::StrCat("no profile ", spec.profile));
@@ -165,8 +165,8 @@ void Sandboxes::Create(uid_t owner, CreateSpec spec, CreateCallback callback) {
     pool_.pop_front();
     return LaunchBox(owner, std::move(spec), *image, std::move(box), std::move(callback));
   }
-  const ProfileFiles& files = profile_files_[spec.profile];
-  Box::Prepare(host_, files.prepare_plan.get(), files.settings,
+  const BoxProfile& profile = profiles_.at(spec.profile).box;
+  Box::Prepare(host_, profile,
                [this, owner, spec = std::move(spec), image = *image,
                 callback = std::move(callback)](absl::StatusOr<std::unique_ptr<Box>> box) mutable {
                  if (!box.ok()) {
@@ -179,7 +179,6 @@ void Sandboxes::Create(uid_t owner, CreateSpec spec, CreateCallback callback) {
 void Sandboxes::LaunchBox(uid_t owner, CreateSpec spec, std::shared_ptr<const Image> image,
                           std::unique_ptr<Box> box, CreateCallback callback) {
   const Profile& profile = config_.profiles.at(spec.profile);
-  const ProfileFiles& files = profile_files_[spec.profile];
   RootSpec root;
   root.hostname = !spec.hostname.empty() ? spec.hostname
                   : !spec.name.empty()   ? spec.name
@@ -194,10 +193,6 @@ void Sandboxes::LaunchBox(uid_t owner, CreateSpec spec, std::shared_ptr<const Im
     ASSIGN_OR_RETURN(UniqueFd plan,
                      PlanFile("launch-plan", BuildLaunchPlan(profile, root, layers_)));
     fds.push_back(std::move(plan));
-    for (const UniqueFd* filter : {&files.init_filter, &files.exec_filter}) {
-      fds.emplace_back(fcntl(filter->get(), F_DUPFD_CLOEXEC, 0));
-      if (!fds.back().valid()) return ErrnoError("duplicating a filter");
-    }
     for (const UniqueFd& layer : image->layers) {
       ASSIGN_OR_RETURN(UniqueFd tree, CloneTree(layer.get()));
       fds.push_back(std::move(tree));
@@ -389,9 +384,8 @@ void Sandboxes::FillPool() {
     pool_timer_ = false;
     if (draining_) return;
     if (creating_ > 0) return FillPool();
-    const ProfileFiles& files = profile_files_[config_.pool_profile];
     ++pool_pending_;
-    Box::Prepare(host_, files.prepare_plan.get(), files.settings,
+    Box::Prepare(host_, profiles_.at(config_.pool_profile).box,
                  [this, alive = alive_](absl::StatusOr<std::unique_ptr<Box>> box) {
                    if (!*alive) return;
                    --pool_pending_;

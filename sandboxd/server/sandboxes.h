@@ -61,7 +61,7 @@ class Sandboxes : public Sandbox::Owner {
   const std::deque<Ended>& ended() const { return ended_; }
   // The resource limits of a sandbox's execs.
   const std::vector<PlanRlimit>& ExecRlimitsOf(const Sandbox& sandbox) const {
-    return profile_files_.at(sandbox.profile().name).exec_rlimits;
+    return profiles_.at(sandbox.profile().name).exec_rlimits;
   }
   size_t pool_ready() const { return pool_.size(); }
   std::vector<std::string> images() const;
@@ -71,11 +71,8 @@ class Sandboxes : public Sandbox::Owner {
   void OnEnded(Sandbox& sandbox, absl::string_view reason, const std::string& message) override;
 
  private:
-  struct ProfileFiles {
-    UniqueFd prepare_plan;
-    UniqueFd init_filter;
-    UniqueFd exec_filter;
-    std::vector<CgroupSetting> settings;
+  struct CompiledProfile {
+    BoxProfile box;
     std::vector<PlanRlimit> exec_rlimits;
   };
 
@@ -101,7 +98,7 @@ class Sandboxes : public Sandbox::Owner {
   EventLog& events_;
   const Config& config_;
   const LayerSet layers_;
-  absl::flat_hash_map<std::string, ProfileFiles> profile_files_;
+  absl::flat_hash_map<std::string, CompiledProfile> profiles_;
   std::shared_ptr<const Image> host_image_;
   std::map<std::string, std::unique_ptr<Sandbox>> sandboxes_;
   std::map<std::string, EventLoop::TimerId> deadlines_;
