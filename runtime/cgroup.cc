@@ -139,7 +139,7 @@ absl::StatusOr<UniqueFd> CgroupTree::Make(const std::string& id,
   UniqueFd group(openat(root_.get(), id.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
   if (!group.valid()) return ErrnoError(absl::StrCat("opening the cgroup ", path_, "/", id));
   EnableControllers(group.get(), "", controllers_);
-  for (const char* name : {"shim", "files", "box", "box/init"}) {
+  for (const char* name : {"shim", "box", "box/init"}) {
     if (mkdirat(group.get(), name, 0755) < 0) {
       const absl::Status status = ErrnoError(absl::StrCat("making the cgroup ", id, "/", name));
       Remove(id).IgnoreError();
@@ -165,7 +165,7 @@ absl::Status CgroupTree::Remove(const std::string& id) const {
       RETURN_IF_ERROR(RemoveDirectory(root_.get(), absl::StrCat(box, "/", child)));
     }
   }
-  for (const char* name : {"/box", "/files", "/shim", ""}) {
+  for (const char* name : {"/box", "/shim", ""}) {
     RETURN_IF_ERROR(RemoveDirectory(root_.get(), absl::StrCat(id, name)));
   }
   return absl::OkStatus();

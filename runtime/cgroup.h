@@ -1,7 +1,6 @@
 // The daemon's control groups (cgroups(7), Documentation/admin-guide/cgroup-v2.rst):
 //
 //   <root>/<id>/shim        the shim, out of reach of the sandbox's limits and of its kill
-//   <root>/<id>/files       file operations, with their own budget
 //   <root>/<id>/box         the sandbox: limits, freeze and kill act here
 //   <root>/<id>/box/init    its PID 1
 //   <root>/<id>/box/exec-N  one exec each

@@ -47,19 +47,18 @@ void AddDev(const Profile& profile, LayerSet layers, std::vector<MountSpec>& mou
   mounts.push_back(Mount("mqueue", "/stage/dev/mqueue", kPlain));
 }
 
-void AddProc(const Profile& profile, LayerSet layers, std::vector<MountSpec>& mounts) {
-  mounts.push_back(Mount("proc", "/stage/proc", kPlain));
-  const uint64_t sys_flags = kPlain | (layers.has(Layer::kSysReadOnly) ? MS_RDONLY : 0);
-  mounts.push_back(Mount("sysfs", "/stage/sys", sys_flags));
-  const uint64_t group_flags = kPlain | (layers.has(Layer::kCgroupReadOnly) ? MS_RDONLY : 0);
-  mounts.push_back(Mount("cgroup2", "/stage/sys/fs/cgroup", group_flags));
+// Masks and read-only binds of those paths of the profile that begin with `prefix`.
+void AddMasks(const Profile& profile, LayerSet layers, absl::string_view prefix,
+              std::vector<MountSpec>& mounts) {
   if (!layers.has(Layer::kProcMasks)) return;
-  for (const std::string& path : profile.masked) {
-    mounts.push_back({MountOp::kMask, "", absl::StrCat("/stage/", path), "", "", 0});
-  }
-  for (const std::string& path : profile.read_only) {
-    mounts.push_back({MountOp::kReadOnly, "", absl::StrCat("/stage/", path), "", "", 0});
-  }
+  const auto add = [&](MountOp op, const std::vector<std::string>& paths) {
+    for (const std::string& path : paths) {
+      if (!absl::StartsWith(path, prefix)) continue;
+      mounts.push_back({op, "", absl::StrCat("/stage/", path), "", "", 0});
+    }
+  };
+  add(MountOp::kMask, profile.masked);
+  add(MountOp::kReadOnly, profile.read_only);
 }
 
 uint64_t WritableAttributes(LayerSet layers) {
@@ -96,10 +95,21 @@ uint64_t NamespaceFlags(const Profile& profile, LayerSet layers) {
   return flags;
 }
 
-std::vector<MountSpec> StagedMounts(const Profile& profile, LayerSet layers) {
+std::vector<MountSpec> EarlyMounts(const Profile& profile, LayerSet layers) {
   std::vector<MountSpec> mounts;
   AddDev(profile, layers, mounts);
-  AddProc(profile, layers, mounts);
+  mounts.push_back(Mount("proc", "/stage/proc", kPlain));
+  AddMasks(profile, layers, "proc/", mounts);
+  return mounts;
+}
+
+std::vector<MountSpec> LateMounts(const Profile& profile, LayerSet layers) {
+  std::vector<MountSpec> mounts;
+  const uint64_t sys_flags = kPlain | (layers.has(Layer::kSysReadOnly) ? MS_RDONLY : 0);
+  mounts.push_back(Mount("sysfs", "/stage/sys", sys_flags));
+  const uint64_t group_flags = kPlain | (layers.has(Layer::kCgroupReadOnly) ? MS_RDONLY : 0);
+  mounts.push_back(Mount("cgroup2", "/stage/sys/fs/cgroup", group_flags));
+  AddMasks(profile, layers, "sys/", mounts);
   return mounts;
 }
 
@@ -129,26 +139,33 @@ std::vector<AttachSpec> RootMounts(const RootSpec& root, LayerSet layers) {
 
 std::string BuildPreparePlan(const Profile& profile, LayerSet layers) {
   PlanWriter<PreparePlan> writer(PlanKind::kPrepare);
-  std::vector<PlanMount> mounts;
   const auto text = [&writer](const std::string& value) {
     return value.empty() ? 0 : writer.AddString(value);
   };
-  for (const MountSpec& mount : StagedMounts(profile, layers)) {
-    mounts.push_back({mount.op, text(mount.source), text(mount.target), text(mount.type),
-                      text(mount.data), 0, mount.flags});
-  }
-  const PlanArray array = writer.AddArray<PlanMount>(mounts);
+  const auto array = [&](const std::vector<MountSpec>& specs) {
+    std::vector<PlanMount> mounts;
+    for (const MountSpec& mount : specs) {
+      mounts.push_back({mount.op, text(mount.source), text(mount.target), text(mount.type),
+                        text(mount.data), 0, mount.flags});
+    }
+    return writer.AddArray<PlanMount>(mounts);
+  };
+  const PlanArray early = array(EarlyMounts(profile, layers));
+  const PlanArray late = array(LateMounts(profile, layers));
   PreparePlan& plan = writer.fixed();
   plan.namespaces = NamespaceFlags(profile, layers);
   plan.flags = (layers.has(Layer::kSessionKeyring) ? kPrepareSessionKeyring : 0) |
                (layers.has(Layer::kOwnSession) ? kPrepareOwnSession : 0) |
                (layers.has(Layer::kNoNewPrivileges) ? kPrepareNoNewPrivileges : 0);
   plan.capabilities = layers.has(Layer::kCapabilities) ? profile.capabilities : ~uint64_t{0};
-  plan.mounts = array;
+  plan.root_bytes = static_cast<uint64_t>(profile.root_bytes);
+  plan.root_inodes = static_cast<uint64_t>(profile.root_inodes);
+  plan.early_mounts = early;
+  plan.late_mounts = late;
   return std::move(writer).Finish();
 }
 
-std::string BuildLaunchPlan(const Profile& profile, const RootSpec& root, LayerSet layers) {
+std::string BuildLaunchPlan(const RootSpec& root, LayerSet layers) {
   PlanWriter<LaunchPlan> writer(PlanKind::kLaunch);
   std::vector<PlanAttach> attaches;
   for (const AttachSpec& attach : RootMounts(root, layers)) {
@@ -162,8 +179,6 @@ std::string BuildLaunchPlan(const Profile& profile, const RootSpec& root, LayerS
   LaunchPlan& plan = writer.fixed();
   plan.hostname = hostname;
   plan.layer_count = root.layers;
-  plan.root_bytes = static_cast<uint64_t>(profile.root_bytes);
-  plan.root_inodes = static_cast<uint64_t>(profile.root_inodes);
   plan.root_attributes = WritableAttributes(layers);
   plan.flags = (root.read_only ? kLaunchReadOnlyRoot : 0) |
                (layers.has(Layer::kIdShift) ? kLaunchShiftLayers : 0);

@@ -68,14 +68,16 @@ struct RootSpec {
 // CLONE_NEW* of `profile`.
 uint64_t NamespaceFlags(const Profile& profile, LayerSet layers);
 
-// The mounts that are made before the image is known: /dev, /proc, /sys.
-std::vector<MountSpec> StagedMounts(const Profile& profile, LayerSet layers);
+// The mounts that are made before the image is known, in two parts: /dev and /proc while the
+// network and cgroup namespaces are still being made, and /sys, which shows them.
+std::vector<MountSpec> EarlyMounts(const Profile& profile, LayerSet layers);
+std::vector<MountSpec> LateMounts(const Profile& profile, LayerSet layers);
 
 // The mounts on the root, after it.
 std::vector<AttachSpec> RootMounts(const RootSpec& root, LayerSet layers);
 
 std::string BuildPreparePlan(const Profile& profile, LayerSet layers);
-std::string BuildLaunchPlan(const Profile& profile, const RootSpec& root, LayerSet layers);
+std::string BuildLaunchPlan(const RootSpec& root, LayerSet layers);
 
 // The resource limits of a profile's execs, none above what this process could itself set.
 std::vector<PlanRlimit> ExecRlimits(const Profile& profile, LayerSet layers);

@@ -67,11 +67,16 @@ inline constexpr uint32_t kPrepareNoNewPrivileges = 4;
 
 struct PreparePlan {
   PlanHeader header;
-  uint64_t namespaces;    // CLONE_NEW* that the sandbox gets; CLONE_NEWCGROUP is unshared in `box`.
+  uint64_t namespaces;    // CLONE_NEW* that the sandbox gets.
   uint64_t capabilities;  // The bounding set of every process inside.
-  uint32_t flags;         // kPrepare*
+  uint64_t root_bytes;    // Of the root's upper layer.
+  uint64_t root_inodes;
+  uint32_t flags;  // kPrepare*
   uint32_t zero;
-  PlanArray mounts;  // PlanMount, done by init beneath its staging directory.
+  // PlanMount, done by init beneath its staging directory: those that do not depend on the network
+  // and cgroup namespaces, and those that do.
+  PlanArray early_mounts;
+  PlanArray late_mounts;
 };
 
 // --- What makes the root and starts init ---------------------------------------------------------
@@ -102,8 +107,6 @@ struct LaunchPlan {
   PlanHeader header;
   PlanString hostname;
   uint32_t layer_count;
-  uint64_t root_bytes;
-  uint64_t root_inodes;
   uint64_t root_attributes;  // MOUNT_ATTR_* of the root mount.
   uint32_t flags;            // kLaunch*
   uint32_t zero;

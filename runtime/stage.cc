@@ -19,7 +19,6 @@ constexpr StageEntry kStages[] = {
     {Stage::kReadPlan, "read_plan"},
     {Stage::kCloneInit, "clone_init"},
     {Stage::kIdMaps, "id_maps"},
-    {Stage::kMoveToCgroup, "move_to_cgroup"},
     {Stage::kIdentity, "identity"},
     {Stage::kCgroupNamespace, "cgroup_namespace"},
     {Stage::kSessionKeyring, "session_keyring"},
@@ -54,6 +53,8 @@ constexpr StageEntry kStages[] = {
     {Stage::kKill, "kill"},
     {Stage::kReap, "reap"},
     {Stage::kRemoveCgroup, "remove_cgroup"},
+    {Stage::kNetworkNamespace, "network_namespace"},
+    {Stage::kLateMounts, "late_mounts"},
 };
 
 }  // namespace

@@ -14,7 +14,6 @@ enum class Stage : uint32_t {
   kReadPlan = 2,
   kCloneInit = 3,
   kIdMaps = 4,
-  kMoveToCgroup = 5,
   // Init: before an image is known.
   kIdentity = 6,
   kCgroupNamespace = 7,
@@ -55,6 +54,9 @@ enum class Stage : uint32_t {
   kKill = 37,
   kReap = 38,
   kRemoveCgroup = 39,
+  // Init: before an image is known.
+  kNetworkNamespace = 40,
+  kLateMounts = 41,
 };
 
 // What failed: the stage, errno, and which element of the plan where there are several.

@@ -1,5 +1,6 @@
 #include "runtime/shim/execs.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -16,6 +17,7 @@ namespace {
 
 constexpr uint64_t kStartLimit = 10'000'000;
 constexpr uint64_t kSweepEvery = 1'000'000;
+constexpr uint64_t kSweepAfterRelease = 1'000;
 // A slot is made when its making disturbs nobody: not while a program starts, and after its end
 // only if no kill follows at once.
 constexpr uint64_t kRefillAfterStart = 2'000;
@@ -52,6 +54,13 @@ void Execs::Refill() {
   }
   waiting_ = slot;
   has_waiting_ = true;
+}
+
+void Execs::RefillSoon() { next_refill_ = MonotonicMicros() + kRefillAfterStart; }
+
+StageFailure Execs::Settle() {
+  next_refill_ = 0;
+  return has_waiting_ ? AwaitSlot(waiting_) : StageFailure{};
 }
 
 Execs::Exec* Execs::Find(uint64_t number) {
@@ -130,7 +139,7 @@ void Execs::OnControl(Exec& exec) {
   fds.CloseAll();
   if (size == -EAGAIN) return;
   if (size > 0 && report.failure.stage == Stage::kNone) {
-    exec.pid_inside = report.pid_inside;
+    exec.slot.pid_inside = report.pid_inside;
     return;
   }
   if (size > 0) return Fail(exec, report.failure);
@@ -145,7 +154,7 @@ void Execs::Started(Exec& exec) {
   message.header = Header(MessageType::kExecStarted);
   message.exec = exec.number;
   message.pid = exec.slot.pid;
-  message.pid_inside = exec.pid_inside;
+  message.pid_inside = exec.slot.pid_inside;
   int passed[3];
   size_t count = 0;
   if (exec.stdin_pipe) passed[count++] = exec.slot.stdin_write;
@@ -221,7 +230,8 @@ void Execs::Release(uint64_t number) {
   Exec* exec = Find(number);
   if (exec == nullptr) return;
   exec->released = true;
-  if (exec->state == State::kLingering) Sweep();
+  // Not at once: often a kill follows, which removes them all.
+  if (exec->state == State::kLingering) next_sweep_ = MonotonicMicros() + kSweepAfterRelease;
 }
 
 // Frees the entries whose groups are empty.
@@ -398,10 +408,20 @@ void Execs::CloseAll() {
 }
 
 int Execs::RemoveGroups() {
-  for (uint64_t group = 1; group < next_group_; ++group) {
-    if (!RemoveGroup(group)) return errno;
+  const int fd = openat(context_.box, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return errno == ENOENT ? 0 : errno;
+  alignas(dirent64) static char entries[32768];
+  int error = 0;
+  for (long size; (size = syscall(SYS_getdents64, fd, entries, sizeof entries)) > 0;) {
+    for (long at = 0; at < size;) {
+      const dirent64& entry = *reinterpret_cast<dirent64*>(entries + at);
+      at += entry.d_reclen;
+      if (strncmp(entry.d_name, "exec-", 5) != 0) continue;
+      if (unlinkat(context_.box, entry.d_name, AT_REMOVEDIR) < 0 && errno != ENOENT) error = errno;
+    }
   }
-  return 0;
+  close(fd);
+  return error;
 }
 
 }  // namespace sandboxd::shim

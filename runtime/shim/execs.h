@@ -27,6 +27,10 @@ class Execs {
 
   // Makes the slot that the next exec will use, unless there is one. Failures wait for the exec.
   void Refill();
+  // The same when nothing else is to be done.
+  void RefillSoon();
+  // Before the launch: a slot in the making is awaited.
+  StageFailure Settle();
 
   void Start(const ExecMessage& message, FdList& fds);
   void Signal(const SignalMessage& message);
@@ -47,8 +51,9 @@ class Execs {
   void Describe(HelloReplyMessage& reply) const;
   void SendStatus() const;
 
-  // Closes everything. The groups are removed by RemoveGroups(), when no process is left.
+  // Closes everything.
   void CloseAll();
+  // Removes the execs' groups that are empty. Returns 0 when none is left, or an errno value.
   int RemoveGroups();
 
  private:
@@ -59,7 +64,6 @@ class Execs {
     bool released;  // The daemon reads no more: output is thrown away.
     uint64_t number;
     Slot slot;
-    int32_t pid_inside;
     uint64_t started;   // All in microseconds of CLOCK_MONOTONIC.
     uint64_t deadline;  // Start, timeout or grace; 0: none.
     uint64_t grace;

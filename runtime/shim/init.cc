@@ -1,14 +1,11 @@
 #include "runtime/shim/init.h"
 
 #include <fcntl.h>
-#include <net/if.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <cerrno>
@@ -29,13 +26,16 @@ class Init {
   Init(int link, const PlanView& plan) : link_(link), plan_(plan) {}
 
   [[noreturn]] void Run() {
+    const PreparePlan& plan = *plan_.As<PreparePlan>();
     InitOrder order;
     FdList fds;
     if (Receive(link_, &order, sizeof order, fds, /*wait=*/true) <= 0) _exit(1);
     watch_.Start();
-    JoinNamespaces();
-    Report(InitStep::kJoined);
-    SetUpBeforeImage();
+    Identify(plan);
+    StageMounts(plan.early_mounts, Stage::kStageMounts);
+    Join();
+    watch_.Lap(Stage::kNetworkNamespace);
+    StageMounts(plan.late_mounts, Stage::kLateMounts);
     Report(InitStep::kStaged);
 
     if (Receive(link_, &order, sizeof order, fds, /*wait=*/true) <= 0) _exit(0);
@@ -63,43 +63,35 @@ class Init {
     _exit(1);
   }
 
-  void JoinNamespaces() {
-    const PreparePlan& plan = *plan_.As<PreparePlan>();
+  void Identify(const PreparePlan& plan) {
     Check(Stage::kIdentity, BecomeRootInside());
     // The kernel ends init when the shim dies, and with init everything in its pid namespace. After
     // the change of ids, which clears it.
     Check(Stage::kIdentity, Result(prctl(PR_SET_PDEATHSIG, SIGKILL)));
-    // Only now: at clone time the group was still the shim's, and would have become the root.
-    if ((plan.namespaces & CLONE_NEWCGROUP) != 0) {
-      Check(Stage::kCgroupNamespace, Result(unshare(CLONE_NEWCGROUP)));
-    }
-  }
-
-  void SetUpBeforeImage() {
-    const PreparePlan& plan = *plan_.As<PreparePlan>();
     if ((plan.flags & kPrepareSessionKeyring) != 0) {
       Check(Stage::kSessionKeyring, NewSessionKeyring());
     }
     if ((plan.flags & kPrepareOwnSession) != 0) Check(Stage::kOwnSession, Result(setsid()));
-    if ((plan.namespaces & CLONE_NEWNET) != 0) Check(Stage::kLoopback, LoopbackUp());
-    watch_.Lap(Stage::kLoopback);
-    const PlanMount* mounts = plan_.Elements<PlanMount>(plan.mounts);
-    Check(Stage::kStageMounts, mounts == nullptr ? EBADMSG : 0);
-    for (uint32_t i = 0; i < plan.mounts.count; ++i) {
-      Check(Stage::kStageMounts, Apply(mounts[i]), i);
-    }
-    watch_.Lap(Stage::kStageMounts);
+    // What init has now it keeps; what a program could gain is limited from here on.
+    Check(Stage::kCapabilities, LimitBoundingSet(plan.capabilities));
   }
 
-  int LoopbackUp() {
-    const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (fd < 0) return errno;
-    ifreq request = {};
-    strcpy(request.ifr_name, "lo");
-    request.ifr_flags = IFF_UP;
-    const int error = Result(ioctl(fd, SIOCSIFFLAGS, &request));
-    close(fd);
-    return error;
+  // The namespaces that another process has made meanwhile (namespaces.h).
+  void Join() {
+    InitOrder order;
+    FdList fds;
+    if (Receive(link_, &order, sizeof order, fds, /*wait=*/true) <= 0) _exit(1);
+    for (size_t i = 0; i < fds.count; ++i) {
+      Check(Stage::kNetworkNamespace, Result(setns(fds.fds[i], 0)));  // Of whichever kind it is.
+    }
+    fds.CloseAll();
+  }
+
+  void StageMounts(const PlanArray& array, Stage stage) {
+    const PlanMount* mounts = plan_.Elements<PlanMount>(array);
+    Check(stage, mounts == nullptr ? EBADMSG : 0);
+    for (uint32_t i = 0; i < array.count; ++i) Check(stage, Apply(mounts[i]), i);
+    watch_.Lap(stage);
   }
 
   // The targets are beneath our own staging directory, on file systems that the kernel makes up:
@@ -254,7 +246,6 @@ class Init {
     const int keep[] = {link_ < filter ? link_ : filter, link_ < filter ? filter : link_};
     CloseAllBut(keep, 2);
     signal(SIGCHLD, SIG_IGN);  // Orphans that come to init are reaped by the kernel.
-    Check(Stage::kCapabilities, LimitBoundingSet(plan.capabilities));
     Check(Stage::kCapabilities, SetCapabilities(0));
     if ((plan.flags & kPrepareNoNewPrivileges) != 0) {
       Check(Stage::kNoNewPrivileges, SetNoNewPrivileges());

@@ -10,12 +10,12 @@
 
 namespace sandboxd::shim {
 
-// From the shim to init. With kGo nothing else; with kLaunch the descriptors are the LaunchPlan,
-// init's filter, the root mount, then the mounts of AttachKind::kPassed.
-enum class InitOrder : uint32_t { kGo = 1, kLaunch = 2 };
+// To init: kGo when its ids are mapped; kJoin with the late namespaces of the plan; kLaunch with
+// the LaunchPlan, init's filter, the root mount, then the mounts of AttachKind::kPassed.
+enum class InitOrder : uint32_t { kGo = 1, kJoin = 2, kLaunch = 3 };
 
-// From init to the shim: kJoined (it has its cgroup namespace and may be moved), kStaged, kReady.
-enum class InitStep : uint32_t { kJoined = 1, kStaged = 2, kReady = 3 };
+// From init to the shim.
+enum class InitStep : uint32_t { kStaged = 1, kReady = 2 };
 
 struct InitReport {
   InitStep step;

@@ -9,6 +9,7 @@
 #include "runtime/shim/channel.h"
 #include "runtime/shim/context.h"
 #include "runtime/shim/init.h"
+#include "runtime/shim/namespaces.h"
 #include "runtime/shim/sys.h"
 
 namespace sandboxd::shim {
@@ -34,12 +35,14 @@ int OpenNamespace(const Context& context, const char* file) {
 int CloneInit(Context& context) {
   int link[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, link) < 0) return errno;
+  const int group = openat(context.box, "init", O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+  if (group < 0) return errno;
   clone_args args = {};
-  args.flags = (context.prepare.As<PreparePlan>()->namespaces & ~uint64_t{CLONE_NEWCGROUP}) |
+  args.flags = (context.prepare.As<PreparePlan>()->namespaces & ~kLateNamespaces) |
                CLONE_INTO_CGROUP | CLONE_PIDFD;
   args.pidfd = reinterpret_cast<uint64_t>(&context.init_pidfd);
   args.exit_signal = SIGCHLD;
-  args.cgroup = static_cast<uint64_t>(context.box);
+  args.cgroup = static_cast<uint64_t>(group);
   context.init_pid = Clone3(args);
   if (context.init_pid == 0) {
     const int keep[] = {link[1]};
@@ -47,6 +50,7 @@ int CloneInit(Context& context) {
     RunInit(link[1], context.prepare);
   }
   const int error = context.init_pid < 0 ? errno : 0;
+  close(group);
   close(link[1]);
   context.init_link = link[0];
   return error;
@@ -66,6 +70,7 @@ StageFailure AwaitInit(Context& context, InitStep step, Stage stage) {
 }  // namespace
 
 StageFailure Prepare(Context& context) {
+  const uint64_t namespaces = context.prepare.As<PreparePlan>()->namespaces;
   context.watch.Start();
   if (const int error = CloneInit(context); error != 0) return {Stage::kCloneInit, error, 0};
   context.watch.Lap(Stage::kCloneInit);
@@ -74,25 +79,22 @@ StageFailure Prepare(Context& context) {
   }
   context.user_namespace = OpenNamespace(context, "/ns/user");
   if (context.user_namespace < 0) return {Stage::kIdMaps, errno, 0};
+  context.watch.Lap(Stage::kIdMaps);
+  const pid_t late = StartNamespaces(context);
+  if (late < 0) return {Stage::kFork, -late, 0};
   const InitOrder go = InitOrder::kGo;
   if (const int error = Send(context.init_link, &go, sizeof go); error != 0) {
     return {Stage::kIdMaps, error, 0};
   }
-  context.watch.Lap(Stage::kIdMaps);
-  StageFailure failure = AwaitInit(context, InitStep::kJoined, Stage::kIdentity);
-  if (failure.stage != Stage::kNone) return failure;
-  // Its cgroup namespace has `box` as its root now; the limits are on `box`, the process in a leaf.
-  char pid[16];
-  FormatNumber(pid, "", static_cast<uint64_t>(context.init_pid));
-  if (const int error = WriteFileAt(context.box, "init/cgroup.procs", pid); error != 0) {
-    return {Stage::kMoveToCgroup, error, 0};
-  }
-  context.watch.Lap(Stage::kMoveToCgroup);
+  // While init works:
+  if (const int error = MakeUpper(context); error != 0) return {Stage::kUpper, error, 0};
+  context.watch.Lap(Stage::kUpper);
   // For children only (setns(2)): slots are born into it. The shim stays outside.
-  if ((context.prepare.As<PreparePlan>()->namespaces & CLONE_NEWPID) != 0 &&
-      setns(context.init_pidfd, CLONE_NEWPID) < 0) {
+  if ((namespaces & CLONE_NEWPID) != 0 && setns(context.init_pidfd, CLONE_NEWPID) < 0) {
     return {Stage::kEnterNamespaces, errno, 0};
   }
+  const StageFailure failure = FinishNamespaces(late);
+  if (failure.stage != Stage::kNone) return failure;
   return AwaitInit(context, InitStep::kStaged, Stage::kStageMounts);
 }
 

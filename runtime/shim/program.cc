@@ -18,7 +18,6 @@
 #include "runtime/shim/slot.h"
 #include "runtime/shim/sys.h"
 #include "runtime/shim/user.h"
-#include "runtime/shim/zygote.h"
 
 namespace sandboxd::shim {
 namespace {
@@ -73,14 +72,6 @@ class Program {
     int keep[] = {start_.control, start_.filter};
     if (keep[0] > keep[1]) std::swap(keep[0], keep[1]);
     CloseAllBut(keep, 2);
-    null_ = open(start_.rooted ? "/dev/null" : kStageNull, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    Check(Stage::kStdin, null_ < 0 ? errno : CheckNull());
-  }
-
-  int CheckNull() const {
-    struct stat status;
-    if (fstat(null_, &status) < 0) return errno;
-    return S_ISCHR(status.st_mode) && status.st_rdev == makedev(1, 3) ? 0 : ENODEV;
   }
 
   // From here to Execute() the process has the sandbox root's capabilities within the bounding set,
@@ -105,7 +96,7 @@ class Program {
     char** argv = Pointers(plan.argv);
     char** env = Pointers(plan.env);
     Check(Stage::kReadPlan, argv == nullptr || env == nullptr || argv[0] == nullptr ? EBADMSG : 0);
-    if ((plan.flags & kExecStdinPipe) == 0) Check(Stage::kStdin, Result(dup2(null_, STDIN_FILENO)));
+    if ((plan.flags & kExecStdinPipe) == 0) Check(Stage::kStdin, NullStdin());
 
     User user = {};
     const UserFailure failure = FindUser(plan_, plan, user);
@@ -132,6 +123,15 @@ class Program {
       pointers[i] = const_cast<char*>(plan_.String(static_cast<PlanString>(elements[i])));
     }
     return pointers;
+  }
+
+  int NullStdin() {
+    const int null = open("/dev/null", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (null < 0) return errno;
+    struct stat status;
+    if (fstat(null, &status) < 0) return errno;
+    if (!S_ISCHR(status.st_mode) || status.st_rdev != makedev(1, 3)) return ENODEV;
+    return Result(dup2(null, STDIN_FILENO));
   }
 
   void SetHome(char** env, uint32_t count, const User& user) {
@@ -206,7 +206,6 @@ class Program {
   }
 
   const SlotStart start_;
-  int null_ = -1;
   PlanView plan_;
 };
 

@@ -16,7 +16,6 @@ struct SlotStart {
   int stderr_write;
   int init_pidfd;  // Of the sandbox's PID 1, whose namespaces it joins.
   int filter;
-  bool rooted;  // The image's root stands already.
   const PreparePlan* prepare;
 };
 

@@ -21,42 +21,6 @@ namespace {
 
 constexpr size_t kFirstLayer = 1;  // After the plan.
 
-struct Upper {
-  int error;
-  int directory;
-};
-
-// A tmpfs with the root's limits, holding the upper and work directories, owned by the sandbox's
-// root: without that `/` would belong to an id that the sandbox does not have.
-Upper MakeUpper(const Context& context, const LaunchPlan& plan) {
-  const int tmpfs = fsopen("tmpfs", FSOPEN_CLOEXEC);
-  if (tmpfs < 0) return {errno, -1};
-  char bytes[32];
-  char inodes[32];
-  FormatNumber(bytes, "", plan.root_bytes);
-  FormatNumber(inodes, "", plan.root_inodes);
-  if (fsconfig(tmpfs, FSCONFIG_SET_STRING, "size", bytes, 0) < 0 ||
-      fsconfig(tmpfs, FSCONFIG_SET_STRING, "nr_inodes", inodes, 0) < 0 ||
-      fsconfig(tmpfs, FSCONFIG_SET_STRING, "mode", "0700", 0) < 0 ||
-      fsconfig(tmpfs, FSCONFIG_CMD_CREATE, nullptr, nullptr, 0) < 0) {
-    return {errno, -1};
-  }
-  const int directory = fsmount(tmpfs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
-  const int saved = errno;
-  close(tmpfs);
-  if (directory < 0) return {saved, -1};
-  if (move_mount(directory, "", AT_FDCWD, kWorkUpper, MOVE_MOUNT_F_EMPTY_PATH) < 0) {
-    return {errno, directory};
-  }
-  for (const char* name : {"upper", "work"}) {
-    if (mkdirat(directory, name, 0755) < 0 ||
-        fchownat(directory, name, context.id_base, context.id_base, AT_SYMLINK_NOFOLLOW) < 0) {
-      return {errno, directory};
-    }
-  }
-  return {0, directory};
-}
-
 int ShiftLayer(const Context& context, const LaunchPlan& plan, int layer) {
   mount_attr attributes = {};
   attributes.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
@@ -108,6 +72,38 @@ int SendRoot(const Context& context, const LaunchPlan& plan, FdList& fds) {
 
 }  // namespace
 
+// A tmpfs with the root's limits, holding the upper and work directories, owned by the sandbox's
+// root: without that `/` would belong to an id that the sandbox does not have.
+int MakeUpper(Context& context) {
+  const PreparePlan& plan = *context.prepare.As<PreparePlan>();
+  const int tmpfs = fsopen("tmpfs", FSOPEN_CLOEXEC);
+  if (tmpfs < 0) return errno;
+  char bytes[32];
+  char inodes[32];
+  FormatNumber(bytes, "", plan.root_bytes);
+  FormatNumber(inodes, "", plan.root_inodes);
+  if (fsconfig(tmpfs, FSCONFIG_SET_STRING, "size", bytes, 0) < 0 ||
+      fsconfig(tmpfs, FSCONFIG_SET_STRING, "nr_inodes", inodes, 0) < 0 ||
+      fsconfig(tmpfs, FSCONFIG_SET_STRING, "mode", "0700", 0) < 0 ||
+      fsconfig(tmpfs, FSCONFIG_CMD_CREATE, nullptr, nullptr, 0) < 0) {
+    return errno;
+  }
+  context.upper = fsmount(tmpfs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+  const int saved = errno;
+  close(tmpfs);
+  if (context.upper < 0) return saved;
+  if (move_mount(context.upper, "", AT_FDCWD, kWorkUpper, MOVE_MOUNT_F_EMPTY_PATH) < 0) {
+    return errno;
+  }
+  for (const char* name : {"upper", "work"}) {
+    if (mkdirat(context.upper, name, 0755) < 0 ||
+        fchownat(context.upper, name, context.id_base, context.id_base, AT_SYMLINK_NOFOLLOW) < 0) {
+      return errno;
+    }
+  }
+  return 0;
+}
+
 StageFailure Launch(Context& context, FdList& fds) {
   context.watch.Start();
   PlanView view;
@@ -119,16 +115,14 @@ StageFailure Launch(Context& context, FdList& fds) {
       kFirstLayer + plan.layer_count > fds.count) {
     return {Stage::kReadPlan, EBADMSG, 0};
   }
-  const Upper upper = MakeUpper(context, plan);
-  if (upper.error != 0) return {Stage::kUpper, upper.error, 0};
-  context.watch.Lap(Stage::kUpper);
   for (uint32_t i = 0; i < plan.layer_count; ++i) {
     error = ShiftLayer(context, plan, fds.fds[kFirstLayer + i]);
     if (error != 0) return {Stage::kShiftLayer, error, i};
   }
   context.watch.Lap(Stage::kShiftLayer);
-  error = MountOverlay(fds, plan.layer_count, upper.directory);
-  close(upper.directory);
+  error = MountOverlay(fds, plan.layer_count, context.upper);
+  close(context.upper);
+  context.upper = -1;
   if (error != 0) return {Stage::kOverlay, error, 0};
   context.watch.Lap(Stage::kOverlay);
   error = SendRoot(context, plan, fds);

@@ -49,7 +49,7 @@ class Shim {
     Send(context_.connection, &message, sizeof message);
     if (failure.stage != Stage::kNone) End();
     context_.state = ShimState::kPrepared;
-    execs_.Refill();
+    execs_.RefillSoon();
     while (true) Step();
   }
 
@@ -65,8 +65,9 @@ class Shim {
     signals_ = signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK);
     context_.box = openat(context_.cgroup, "box", O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     if (signals_ < 0 || context_.box < 0) return {Stage::kCgroup, errno, 0};
-    // Layers are attached here, where nobody else's mounts are in the way; all of it goes with the
-    // shim.
+    zygote_mounts_ = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
+    if (zygote_mounts_ < 0) return {Stage::kShimMounts, errno, 0};
+    // Layers are attached here, where nobody else's mounts are in the way.
     if (unshare(CLONE_NEWNS) < 0) return {Stage::kShimMounts, errno, 0};
     const int error = context_.prepare.Map(plan_fd_, PlanKind::kPrepare, sizeof(PreparePlan));
     close(plan_fd_);
@@ -104,9 +105,7 @@ class Shim {
   }
 
   void ReapChildren() {
-    signalfd_siginfo ignored[8];
-    while (read(signals_, ignored, sizeof ignored) > 0) {
-    }
+    ForgetSignals();
     while (true) {
       siginfo_t info = {};
       rusage usage = {};
@@ -119,6 +118,12 @@ class Shim {
         execs_.Reaped(info.si_pid, info, usage);
       }
     }
+  }
+
+  // One SIGCHLD at most is pending, however many children ended (signal(7)).
+  void ForgetSignals() {
+    signalfd_siginfo ignored;
+    (void)!read(signals_, &ignored, sizeof ignored);
   }
 
   void OnInitExit(const siginfo_t& info) {
@@ -194,15 +199,19 @@ class Shim {
   void OnLaunch(FdList& fds) {
     LaunchedMessage message = {};
     message.header = Header(MessageType::kLaunched);
-    message.failure = context_.state == ShimState::kPrepared
-                          ? Launch(context_, fds)
-                          : StageFailure{Stage::kReadPlan, EBUSY, 0};
+    if (context_.state != ShimState::kPrepared) {
+      message.failure = {Stage::kReadPlan, EBUSY, 0};
+    } else {
+      message.failure = execs_.Settle();
+      if (message.failure.stage == Stage::kNone) message.failure = Launch(context_, fds);
+    }
     message.time_count = context_.watch.CopyTo(message.times);
     const bool failed = message.failure.stage != Stage::kNone;
     if (failed) CleanUp();
     if (!failed) context_.state = ShimState::kRunning;
     Send(context_.connection, &message, sizeof message);
     if (failed) _exit(0);
+    execs_.Refill();
   }
 
   void OnHello() {
@@ -240,16 +249,32 @@ class Shim {
     int error = WriteFileAt(context_.box, "cgroup.kill", "1");
     if (error != 0 && error != ENOENT) return {Stage::kKill, error, 0};
     context_.state = ShimState::kEnded;
+    // While the kernel ends them: what would otherwise be left to do after them.
     execs_.CloseAll();
+    execs_.RemoveGroups();
+    DropMounts();
     error = ReapAll(deadline);
     if (error == 0) error = AwaitEmpty(deadline);
     if (error != 0) return {Stage::kReap, error, 0};
     error = execs_.RemoveGroups();
-    for (const char* name : {"box/init", "box", "files"}) {
+    for (const char* name : {"box/init", "box"}) {
       if (error != 0) break;
       if (unlinkat(context_.cgroup, name, AT_REMOVEDIR) < 0 && errno != ENOENT) error = errno;
     }
     return {error == 0 ? Stage::kNone : Stage::kRemoveCgroup, error, 0};
+  }
+
+  // The shim's mount namespace ends here, with the layers; otherwise its own exit would wait for
+  // that.
+  void DropMounts() {
+    for (int* fd : {&context_.upper, &context_.user_namespace}) {
+      if (*fd >= 0) close(*fd);
+      *fd = -1;
+    }
+    if (zygote_mounts_ < 0) return;
+    setns(zygote_mounts_, CLONE_NEWNS);
+    close(zygote_mounts_);
+    zygote_mounts_ = -1;
   }
 
   // Init's exit waits for every process of its pid namespace, and those may be our children too:
@@ -264,9 +289,7 @@ class Shim {
       if (now >= deadline) return ETIMEDOUT;
       pollfd fd = {signals_, POLLIN, 0};
       poll(&fd, 1, static_cast<int>((deadline - now) / 1000 + 1));
-      signalfd_siginfo ignored[8];
-      while (read(signals_, ignored, sizeof ignored) > 0) {
-      }
+      ForgetSignals();
     }
   }
 
@@ -299,6 +322,7 @@ class Shim {
   InitExitedMessage init_exit_ = {};
   int plan_fd_ = -1;
   int signals_ = -1;
+  int zygote_mounts_ = -1;
 };
 
 }  // namespace

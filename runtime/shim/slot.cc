@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cerrno>
@@ -16,6 +17,8 @@
 
 namespace sandboxd::shim {
 namespace {
+
+constexpr int kReadySeconds = 10;
 
 struct Pipes {
   int stdin_read;
@@ -75,7 +78,6 @@ StageFailure MakeSlot(const Context& context, uint64_t group, Slot& slot) {
                .stderr_write = pipes.stderr_write,
                .init_pidfd = context.init_pidfd,
                .filter = context.exec_filter,
-               .rooted = context.state == ShimState::kRunning,
                .prepare = context.prepare.As<PreparePlan>()});
     }
     if (slot.pid < 0) failure = {Stage::kFork, errno, 0};
@@ -85,6 +87,18 @@ StageFailure MakeSlot(const Context& context, uint64_t group, Slot& slot) {
     if (fd >= 0) close(fd);
   }
   return failure;
+}
+
+StageFailure AwaitSlot(Slot& slot) {
+  if (slot.pid_inside != 0) return {};
+  const timeval limit = {.tv_sec = kReadySeconds, .tv_usec = 0};
+  setsockopt(slot.control, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  SlotReport report;
+  FdList fds;
+  const long size = Receive(slot.control, &report, sizeof report, fds, /*wait=*/true);
+  if (size <= 0) return {Stage::kFork, size < 0 ? static_cast<int32_t>(-size) : ECHILD, 0};
+  slot.pid_inside = report.pid_inside;
+  return report.failure;
 }
 
 bool SlotIsSound(const Slot& slot) {

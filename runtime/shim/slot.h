@@ -20,6 +20,7 @@ struct Slot {
   int stdin_write = -1;
   int stdout_read = -1;
   int stderr_read = -1;
+  int32_t pid_inside = 0;  // 0 until the slot has said that it is confined.
 };
 
 // From the shim to a slot, with two descriptors at most: the ExecPlan, and the program where the
@@ -34,8 +35,13 @@ struct SlotReport {
 };
 
 // Makes a slot in a new group, and does not wait for it to be ready. May be called as soon as init
-// has staged its mounts: pivot_root(2) takes along every process that is at the old root.
+// has staged its mounts: pivot_root(2) takes along every process that is at the old root. But only
+// such a process: one that entered the mount namespace meanwhile would be left behind, so whatever
+// was made before the launch must be ready before it.
 StageFailure MakeSlot(const Context& context, uint64_t group, Slot& slot);
+
+// Waits until the slot is confined.
+StageFailure AwaitSlot(Slot& slot);
 
 // Whether the slot can still be used: not ended, not stopped.
 bool SlotIsSound(const Slot& slot);

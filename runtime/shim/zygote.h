@@ -15,7 +15,6 @@ inline constexpr char kTemplateNull[] = "/template/dev/null";
 inline constexpr char kTemplateEmpty[] = "/template/empty";
 inline constexpr char kStageDir[] = "/stage";
 inline constexpr char kStageRoot[] = "/stage/root";
-inline constexpr char kStageNull[] = "/stage/dev/null";
 inline constexpr char kWorkUpper[] = "/work/upper";
 inline constexpr char kWorkLayer[] = "/work/layer";
 inline constexpr char kWorkRoot[] = "/work/root";

@@ -103,19 +103,21 @@ void PrintDetails(const json& sandbox, const json& stages) {
     rows.push_back({absl::StrCat(key, ":"), Text(sandbox[key])});
   }
   PrintTable(rows);
-  printf("\n");
-  rows = {{"LAYER", "DETAIL"}};
-  for (const json& layer : sandbox["layers"]) {
-    rows.push_back({Text(layer["name"]), Text(layer["detail"])});
+  if (sandbox.contains("layers")) {
+    printf("\n");
+    rows = {{"LAYER", "DETAIL"}};
+    for (const json& layer : sandbox["layers"]) {
+      rows.push_back({Text(layer["name"]), Text(layer["detail"])});
+    }
+    PrintTable(rows);
+    printf("\n");
+    rows = {{"LIMIT", "VALUE", "ENFORCED", "BY"}};
+    for (const json& limit : sandbox["limits"]) {
+      rows.push_back({Text(limit["name"]), Text(limit["value"]),
+                      limit["enforced"] == true ? "yes" : "NO", Text(limit["by"])});
+    }
+    PrintTable(rows);
   }
-  PrintTable(rows);
-  printf("\n");
-  rows = {{"LIMIT", "VALUE", "ENFORCED", "BY"}};
-  for (const json& limit : sandbox["limits"]) {
-    rows.push_back({Text(limit["name"]), Text(limit["value"]),
-                    limit["enforced"] == true ? "yes" : "NO", Text(limit["by"])});
-  }
-  PrintTable(rows);
   if (stages.empty()) return;
   printf("\n");
   rows = {{"STAGE", "MICROSECONDS"}};

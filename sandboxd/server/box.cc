@@ -226,7 +226,9 @@ void Box::AddStages(const StageTime* times, uint32_t count) {
 void Box::OnKilled(const KilledMessage& message) {
   if (message.failure.stage == Stage::kNone) {
     killed_ = true;
-    return;  // The rest follows when the shim has left its group.
+    // Its groups follow when the shim has left them.
+    RemoveTree(AT_FDCWD, directory()).IgnoreError();
+    return;
   }
   const absl::Status status = Stuck(id_, absl::StrCat("stage ", StageName(message.failure.stage),
                                                       ": ", strerror(message.failure.error)));

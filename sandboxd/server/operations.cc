@@ -197,7 +197,7 @@ absl::Status Daemon::SandboxCreate(Connection& connection, uint64_t stream, cons
         StageTimes stages = sandbox.stages();
         stages.emplace_back("total",
                             static_cast<uint32_t>((EventLoop::BootTimeNanos() - begin) / 1000));
-        (*alive)->Reply(stream, {{"sandbox", sandboxes_->Describe(sandbox)},
+        (*alive)->Reply(stream, {{"sandbox", SandboxRecord(sandbox)},
                                  {"created", created->fresh},
                                  {"stages", StagesJson(stages)}});
       });

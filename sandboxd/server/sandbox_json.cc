@@ -77,7 +77,7 @@ json SandboxRow(const Sandbox& sandbox) {
           {"labels", spec.labels}};
 }
 
-json SandboxDetails(const Sandbox& sandbox, const CgroupTree& cgroups) {
+json SandboxRecord(const Sandbox& sandbox) {
   const CreateSpec& spec = sandbox.spec();
   const Profile& profile = sandbox.profile();
   json details = SandboxRow(sandbox);
@@ -96,14 +96,19 @@ json SandboxDetails(const Sandbox& sandbox, const CgroupTree& cgroups) {
   details["root"] = {
       {"kind", "tmpfs"}, {"size_bytes", profile.root_bytes}, {"inodes", profile.root_inodes}};
   details["id_range"] = {{"base", sandbox.box().id_base()}, {"count", kIdsPerSandbox}};
+  details["pid"] = sandbox.box().init_pid();
+  details["ended"] = nullptr;
+  return details;
+}
+
+json SandboxDetails(const Sandbox& sandbox, const CgroupTree& cgroups) {
+  json details = SandboxRecord(sandbox);
   details["layers"] = json::array();
   for (const Layer layer : AllLayers()) {
     details["layers"].push_back(
         {{"name", std::string(LayerName(layer))}, {"detail", LayerDetail(layer, sandbox)}});
   }
-  details["limits"] = LimitsJson(profile, cgroups);
-  details["pid"] = sandbox.box().init_pid();
-  details["ended"] = nullptr;
+  details["limits"] = LimitsJson(sandbox.profile(), cgroups);
   return details;
 }
 

@@ -12,8 +12,10 @@ namespace sandboxd::server {
 nlohmann::json TimeJson(absl::Time time);
 nlohmann::json StagesJson(const StageTimes& stages);
 
-// A row of sandbox.list, and the whole of sandbox.info. Values of env are never shown.
+// A row of sandbox.list, what sandbox.create answers, and the whole of sandbox.info: each has all
+// of the one before it. Values of env are never shown.
 nlohmann::json SandboxRow(const Sandbox& sandbox);
+nlohmann::json SandboxRecord(const Sandbox& sandbox);
 nlohmann::json SandboxDetails(const Sandbox& sandbox, const CgroupTree& cgroups);
 
 }  // namespace sandboxd::server

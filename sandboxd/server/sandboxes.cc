@@ -178,7 +178,6 @@ void Sandboxes::Create(uid_t owner, CreateSpec spec, CreateCallback callback) {
 
 void Sandboxes::LaunchBox(uid_t owner, CreateSpec spec, std::shared_ptr<const Image> image,
                           std::unique_ptr<Box> box, CreateCallback callback) {
-  const Profile& profile = config_.profiles.at(spec.profile);
   RootSpec root;
   root.hostname = !spec.hostname.empty() ? spec.hostname
                   : !spec.name.empty()   ? spec.name
@@ -190,8 +189,7 @@ void Sandboxes::LaunchBox(uid_t owner, CreateSpec spec, std::shared_ptr<const Im
 
   std::vector<UniqueFd> fds;
   auto prepare = [&]() -> absl::Status {
-    ASSIGN_OR_RETURN(UniqueFd plan,
-                     PlanFile("launch-plan", BuildLaunchPlan(profile, root, layers_)));
+    ASSIGN_OR_RETURN(UniqueFd plan, PlanFile("launch-plan", BuildLaunchPlan(root, layers_)));
     fds.push_back(std::move(plan));
     for (const UniqueFd& layer : image->layers) {
       ASSIGN_OR_RETURN(UniqueFd tree, CloneTree(layer.get()));
