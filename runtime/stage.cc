@@ -1,5 +1,6 @@
 #include "runtime/stage.h"
 
+#include <cerrno>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
@@ -57,6 +58,28 @@ constexpr StageEntry kStages[] = {
     {Stage::kLateMounts, "late_mounts"},
 };
 
+struct HintEntry {
+  Stage stage;
+  int error;
+  absl::string_view hint;
+};
+
+// What strerror(3) does not tell.
+constexpr HintEntry kHints[] = {
+    {Stage::kShiftLayer, EINVAL,
+     "; the image's file system cannot be idmapped by this kernel (ext4, xfs and btrfs can, tmpfs "
+     "from Linux 6.3 on): keep images and daemon.state_dir on one that can"},
+    {Stage::kCloneInit, ENOSPC, "; user.max_user_namespaces or a like limit of sysctl is reached"},
+    {Stage::kNetworkNamespace, ENOSPC, "; user.max_net_namespaces of sysctl is reached"},
+};
+
+absl::string_view Hint(const StageFailure& failure) {
+  for (const HintEntry& entry : kHints) {
+    if (entry.stage == failure.stage && entry.error == failure.error) return entry.hint;
+  }
+  return "";
+}
+
 }  // namespace
 
 absl::string_view StageName(Stage stage) {
@@ -71,7 +94,7 @@ absl::Status LaunchError(const StageFailure& failure, absl::string_view object,
   const absl::string_view stage = StageName(failure.stage);
   return WithDetail(absl::FailedPreconditionError(absl::StrCat(
                         "launching ", object, ": stage ", stage, element.empty() ? "" : " of ",
-                        element, ": ", strerror(failure.error))),
+                        element, ": ", strerror(failure.error), Hint(failure))),
                     {.reason = "LAUNCH_FAILED",
                      .object = std::string(object),
                      .stage = std::string(stage),

@@ -27,9 +27,8 @@ class Init {
 
   [[noreturn]] void Run() {
     const PreparePlan& plan = *plan_.As<PreparePlan>();
-    InitOrder order;
     FdList fds;
-    if (Receive(link_, &order, sizeof order, fds, /*wait=*/true) <= 0) _exit(1);
+    Await(InitOrder::kGo, fds);
     watch_.Start();
     Identify(plan);
     StageMounts(plan.early_mounts, Stage::kStageMounts);
@@ -38,7 +37,7 @@ class Init {
     StageMounts(plan.late_mounts, Stage::kLateMounts);
     Report(InitStep::kStaged);
 
-    if (Receive(link_, &order, sizeof order, fds, /*wait=*/true) <= 0) _exit(0);
+    Await(InitOrder::kLaunch, fds);
     watch_.Start();
     PlanView launch;
     Check(Stage::kReadPlan, launch.Map(fds.Take(0), PlanKind::kLaunch, sizeof(LaunchPlan)));
@@ -63,6 +62,12 @@ class Init {
     _exit(1);
   }
 
+  void Await(InitOrder expected, FdList& fds) {
+    InitOrder order;
+    if (Receive(link_, &order, sizeof order, fds, /*wait=*/true) <= 0) _exit(0);
+    Check(Stage::kReadPlan, order == expected ? 0 : EPROTO);
+  }
+
   void Identify(const PreparePlan& plan) {
     Check(Stage::kIdentity, BecomeRootInside());
     // The kernel ends init when the shim dies, and with init everything in its pid namespace. After
@@ -78,9 +83,8 @@ class Init {
 
   // The namespaces that another process has made meanwhile (namespaces.h).
   void Join() {
-    InitOrder order;
     FdList fds;
-    if (Receive(link_, &order, sizeof order, fds, /*wait=*/true) <= 0) _exit(1);
+    Await(InitOrder::kJoin, fds);
     for (size_t i = 0; i < fds.count; ++i) {
       Check(Stage::kNetworkNamespace, Result(setns(fds.fds[i], 0)));  // Of whichever kind it is.
     }

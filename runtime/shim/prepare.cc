@@ -80,12 +80,12 @@ StageFailure Prepare(Context& context) {
   context.user_namespace = OpenNamespace(context, "/ns/user");
   if (context.user_namespace < 0) return {Stage::kIdMaps, errno, 0};
   context.watch.Lap(Stage::kIdMaps);
-  const pid_t late = StartNamespaces(context);
-  if (late < 0) return {Stage::kFork, -late, 0};
   const InitOrder go = InitOrder::kGo;
   if (const int error = Send(context.init_link, &go, sizeof go); error != 0) {
     return {Stage::kIdMaps, error, 0};
   }
+  const pid_t late = StartNamespaces(context);  // After kGo: its own message is to be the second.
+  if (late < 0) return {Stage::kFork, -late, 0};
   // While init works:
   if (const int error = MakeUpper(context); error != 0) return {Stage::kUpper, error, 0};
   context.watch.Lap(Stage::kUpper);

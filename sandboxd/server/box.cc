@@ -57,9 +57,7 @@ void Box::Prepare(BoxHost& host, const BoxProfile& profile, PreparedCallback cal
   raw->self_ = std::move(box);
   host.launcher.Spawn(request, [raw](absl::StatusOr<Launcher::Shim> shim) {
     if (shim.ok()) return raw->WatchShim(std::move(shim->pidfd));
-    auto failed = std::move(raw->on_prepared_);
-    const std::unique_ptr<Box> owned = std::move(raw->self_);
-    failed(shim.status());
+    raw->FailPrepare(shim.status());
   });
 }
 
@@ -207,13 +205,19 @@ void Box::OnMessage(ShimEvent event) {
 void Box::OnPrepared(const PreparedMessage& message) {
   AddStages(message.times, message.time_count);
   init_pid_ = message.init_pid;
+  if (!on_prepared_) return;
+  if (message.failure.stage != Stage::kNone) {
+    return FailPrepare(LaunchError(message.failure, absl::StrCat("sandbox ", id_)));
+  }
+  std::exchange(on_prepared_, nullptr)(std::move(self_));
+}
+
+// The shim may still be on its way out: the box lives until its traces have gone.
+void Box::FailPrepare(const absl::Status& status) {
   auto callback = std::exchange(on_prepared_, nullptr);
-  if (!callback) return;
-  std::unique_ptr<Box> box = std::move(self_);
-  if (message.failure.stage == Stage::kNone) return callback(std::move(box));
-  const absl::Status status = LaunchError(message.failure, absl::StrCat("sandbox ", id_));
-  // Its destruction must not run beneath its own link.
-  host_.loop.Defer([box = std::move(box)] {});
+  Kill([this, box = std::move(self_)](absl::Status) mutable {
+    host_.loop.Defer([box = std::move(box)] {});
+  });
   callback(status);
 }
 
@@ -245,10 +249,9 @@ void Box::OnShimExit() {
     host_.loop.Remove(pidfd_.get());
     pidfd_.Reset();
   }
-  if (auto callback = std::exchange(on_prepared_, nullptr)) {
-    std::unique_ptr<Box> box = std::move(self_);
-    host_.loop.Defer([box = std::move(box)] {});
-    return callback(absl::InternalError(absl::StrCat("the shim of sandbox ", id_, " ended early")));
+  if (on_prepared_) {
+    return FailPrepare(
+        absl::InternalError(absl::StrCat("the shim of sandbox ", id_, " ended early")));
   }
   if (auto callback = std::exchange(on_launched_, nullptr)) {
     return callback(absl::InternalError(absl::StrCat("the shim of sandbox ", id_, " ended early")),

@@ -106,6 +106,7 @@ class Box {
   void OnPrepared(const PreparedMessage& message);
   void OnKilled(const KilledMessage& message);
   void AddStages(const StageTime* times, uint32_t count);
+  void FailPrepare(const absl::Status& status);
   void FinishKill();
   absl::Status RemoveTraces();
 

@@ -5,13 +5,18 @@
 
 namespace sandboxd::server {
 
-void EventLog::Add(absl::string_view name, const std::string& sandbox, uid_t owner,
+nlohmann::json EventBody(const Event& event) {
+  nlohmann::json body = event.details;
+  body["seq"] = event.sequence;
+  body["at"] = absl::FormatTime("%Y-%m-%dT%H:%M:%E6SZ", event.at, absl::UTCTimeZone());
+  body["event"] = event.name;
+  body["sandbox"] = event.sandbox;
+  return body;
+}
+
+void EventLog::Add(const char* name, const std::string& sandbox, uid_t owner,
                    nlohmann::json details) {
-  details["seq"] = next_;
-  details["at"] = absl::FormatTime("%Y-%m-%dT%H:%M:%E6SZ", absl::Now(), absl::UTCTimeZone());
-  details["event"] = std::string(name);
-  details["sandbox"] = sandbox;
-  ring_.push_back({next_++, owner, sandbox, std::move(details)});
+  ring_.push_back({next_++, absl::Now(), name, owner, sandbox, std::move(details)});
   if (ring_.size() > capacity_) ring_.pop_front();
   for (Subscriber* subscriber : subscribers_) subscriber->OnNews();
 }

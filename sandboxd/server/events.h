@@ -10,17 +10,22 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 
 namespace sandboxd::server {
 
 // One thing that happened to a sandbox.
 struct Event {
   uint64_t sequence;
+  absl::Time at;
+  const char* name;
   uid_t owner;
   std::string sandbox;
-  nlohmann::json body;  // As subscribers get it.
+  nlohmann::json details;  // An object whose members are the event's own.
 };
+
+// As subscribers get it. Made only for them: most events are never asked for.
+nlohmann::json EventBody(const Event& event);
 
 // A ring of the daemon's last events, and who wants to hear of new ones.
 class EventLog {
@@ -33,8 +38,8 @@ class EventLog {
 
   explicit EventLog(size_t capacity) : capacity_(capacity) {}
 
-  // `details` is an object that is added to the event.
-  void Add(absl::string_view name, const std::string& sandbox, uid_t owner,
+  // `name` is a literal; `details` is an object that is added to the event.
+  void Add(const char* name, const std::string& sandbox, uid_t owner,
            nlohmann::json details = nlohmann::json::object());
 
   uint64_t next() const { return next_; }

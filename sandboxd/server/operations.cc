@@ -72,7 +72,7 @@ class EventStream : public Stream, public EventLog::Subscriber {
       const Event& event = log_.at(next_++);
       if (uid != 0 && event.owner != uid) continue;
       if (!sandbox_.empty() && event.sandbox != sandbox_) continue;
-      connection_.SendEvent(stream_, event.body);
+      connection_.SendEvent(stream_, EventBody(event));
     }
     if (next_ == log_.next()) return;
     timer_set_ = true;

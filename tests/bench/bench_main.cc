@@ -6,10 +6,13 @@
 //     pause lets what one sample left to be done in the background end before the next.
 //   {"seconds": 60, "threads": 2, "rows": [{…}]}
 //     The first row without a pause, from several threads; how many ended in each second.
+//
+// `--write-filter FILE` writes the filter that execs of the profile `default` get, for a peer.
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <fstream>
 #include <iostream>
 #include <iterator>
 #include <memory>
@@ -18,6 +21,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "policy/seccomp_profiles.h"
 #include "tests/bench/work.h"
 
 namespace sandboxd::bench {
@@ -78,6 +82,15 @@ absl::StatusOr<nlohmann::json> Sustain(const nlohmann::json& job) {
   return each;
 }
 
+int WriteFilter(const char* path) {
+  const auto program = ExecSeccompFilter(SeccompKind::kDefault);
+  if (!program.ok()) return 1;
+  std::ofstream file(path, std::ios::binary);
+  file.write(reinterpret_cast<const char*>(program->data()),
+             static_cast<std::streamsize>(program->size() * sizeof(sock_filter)));
+  return file.good() ? 0 : 1;
+}
+
 int Main() {
   const std::string text((std::istreambuf_iterator<char>(std::cin)), {});
   const nlohmann::json job = nlohmann::json::parse(text);
@@ -93,4 +106,9 @@ int Main() {
 }  // namespace
 }  // namespace sandboxd::bench
 
-int main() { return sandboxd::bench::Main(); }
+int main(int argc, char** argv) {
+  if (argc == 3 && std::string(argv[1]) == "--write-filter") {
+    return sandboxd::bench::WriteFilter(argv[2]);
+  }
+  return sandboxd::bench::Main();
+}

@@ -132,6 +132,8 @@ class Spawn : public Work {
         null_(open("/dev/null", O_RDWR | O_CLOEXEC)) {
     for (std::string& argument : argv_) pointers_.push_back(argument.data());
     pointers_.push_back(nullptr);
+    const nlohmann::json files = row.value("files", nlohmann::json::object());
+    for (const auto& [fd, path] : files.items()) files_[std::stoi(fd)] = path;
   }
 
   absl::StatusOr<Sample> Run() override {
@@ -143,6 +145,9 @@ class Spawn : public Work {
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, null_.get(), STDIN_FILENO);
+    for (const auto& [fd, path] : files_) {
+      posix_spawn_file_actions_addopen(&actions, fd, path.c_str(), O_RDONLY, 0);
+    }
     posix_spawn_file_actions_adddup2(&actions, piped_ ? writer.get() : null_.get(), STDOUT_FILENO);
     pid_t pid = 0;
     errno = posix_spawn(&pid, pointers_[0], &actions, nullptr, pointers_.data(), environ);
@@ -167,6 +172,7 @@ class Spawn : public Work {
 
   std::vector<std::string> argv_;
   std::vector<char*> pointers_;
+  std::map<int, std::string> files_;
   const uint64_t bytes_;
   const bool piped_;
   const UniqueFd null_;

@@ -28,7 +28,8 @@ class Work {
 //           for. Parts: create, exec, kill.
 //   exec    "socket", "sandbox", "argv", and "bytes" of standard output that must come.
 //   list    "socket", "rows": pages of sandbox.list until all are there.
-//   spawn   "argv": vfork, exec and wait, its output thrown away.
+//   spawn   "argv", and "files" ({fd: path}) opened for it: vfork, exec and wait, its output thrown
+//           away.
 //   pipe    "argv", "bytes": the same, its output read through a pipe.
 absl::StatusOr<std::unique_ptr<Work>> MakeWork(const nlohmann::json& row);
 
