@@ -184,6 +184,7 @@ def settled(daemon, limit=10):
         if pool["ready"] == pool["size"]:
             break
         time.sleep(0.1)
+    time.sleep(0.5)  # The last kill's group, the last box's slot.
     pid = daemon.process.pid
     groups = sum(1 for _ in os.walk(daemon.cgroup_path))
     return memory_kib(pid), len(os.listdir(f"/proc/{pid}/fd")) + groups

@@ -141,6 +141,7 @@ absl::Status Box::Release(uint64_t exec) {
 void Box::Kill(KilledCallback callback) {
   on_killed_.push_back(std::move(callback));
   if (on_killed_.size() > 1) return;
+  ++host_.ending;
   if (link_ != nullptr && link_->Send(MessageType::kKill, KillMessage{}).ok()) return;
   FinishKill();
 }
@@ -236,6 +237,12 @@ void Box::OnKilled(const KilledMessage& message) {
   }
   const absl::Status status = Stuck(id_, absl::StrCat("stage ", StageName(message.failure.stage),
                                                       ": ", strerror(message.failure.error)));
+  TellKillers(status);
+}
+
+void Box::TellKillers(const absl::Status& status) {
+  if (on_killed_.empty()) return;
+  --host_.ending;
   for (KilledCallback& callback : std::exchange(on_killed_, {})) callback(status);
 }
 
@@ -261,7 +268,8 @@ void Box::OnShimExit() {
   if (auto callback = std::exchange(on_adopted_, nullptr)) {
     return callback(absl::UnavailableError("the shim ended"));
   }
-  if (!killed_ && delegate_ != nullptr) delegate_->OnLost();
+  lost_ = !killed_;
+  if (lost_ && delegate_ != nullptr) delegate_->OnLost();
 }
 
 // The shim has gone, or cannot be reached: whatever is left ends here.
@@ -272,8 +280,7 @@ void Box::FinishKill() {
     if (status.ok()) {
       removed_ = true;
       host_.ids.Return(id_base_);
-      for (KilledCallback& callback : std::exchange(on_killed_, {})) callback(absl::OkStatus());
-      return;
+      return TellKillers(absl::OkStatus());
     }
   }
   Destroy(host_, id_, [this](absl::Status status) {
@@ -281,7 +288,7 @@ void Box::FinishKill() {
       removed_ = true;
       host_.ids.Return(id_base_);
     }
-    for (KilledCallback& callback : std::exchange(on_killed_, {})) callback(status);
+    TellKillers(status);
   });
 }
 

@@ -27,6 +27,7 @@ struct BoxHost {
   CgroupTree& cgroups;
   IdRanges& ids;
   std::string run_dir;  // The directory that holds one directory for each box.
+  size_t ending = 0;    // Boxes that are being killed: a daemon that leaves waits for them.
 };
 
 // What all boxes of one isolation profile have in common, ready for the kernel.
@@ -75,6 +76,8 @@ class Box {
 
   ~Box();
 
+  // The shim ended unasked.
+  bool lost() const { return lost_; }
   void set_delegate(Delegate* delegate) { delegate_ = delegate; }
 
   // `fds`: see LaunchPlan. On failure the box is gone but for its traces, which Kill() removes.
@@ -108,6 +111,7 @@ class Box {
   void AddStages(const StageTime* times, uint32_t count);
   void FailPrepare(const absl::Status& status);
   void FinishKill();
+  void TellKillers(const absl::Status& status);
   absl::Status RemoveTraces();
 
   BoxHost& host_;
@@ -126,6 +130,7 @@ class Box {
   AdoptedCallback on_adopted_;
   std::vector<KilledCallback> on_killed_;
   uint32_t statuses_expected_ = 0;
+  bool lost_ = false;
   bool killed_ = false;   // The shim said that everything is gone.
   bool removed_ = false;  // No trace is left.
 };

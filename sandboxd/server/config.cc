@@ -70,7 +70,8 @@ const std::vector<Key>& Keys() {
        "How many ranges of 65536 ids there are: one for each sandbox alive."},
       {"pool", "size", Own(&Config::pool_size, 0, 256), true,
        "Sandboxes prepared ahead, about 0.4 MiB each. 0: none, and creates take longer."},
-      {"pool", "profile", &Config::pool_profile, false, "The profile they are prepared for."},
+      {"pool", "profiles", &Config::pool_profiles, false,
+       "The profiles they are prepared for: so many of each."},
       {"images", "host", &Config::host_image, true,
        "Offer the image `host`: the host's read-only /usr under a private root."},
       {"images", "directories", &Config::image_directories, true,
@@ -264,8 +265,10 @@ absl::Status CheckWhole(const Config& config, absl::string_view source) {
       absl::StrContains(config.cgroup, "..")) {
     return fail("daemon.cgroup", "must be a relative path without ..");
   }
-  if (!config.profiles.contains(config.pool_profile)) {
-    return fail("pool.profile", absl::StrCat("there is no profile ", config.pool_profile));
+  for (const std::string& name : config.pool_profiles) {
+    if (!config.profiles.contains(name)) {
+      return fail("pool.profiles", absl::StrCat("there is no profile ", name));
+    }
   }
   LogLevel level;
   if (!ParseLogLevel(config.log_level, level)) {

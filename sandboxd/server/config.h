@@ -46,7 +46,7 @@ struct Config {
   int64_t id_ranges = 4000;
 
   int64_t pool_size = 4;
-  std::string pool_profile = "default";
+  std::vector<std::string> pool_profiles = {"default"};
 
   bool host_image = true;
   std::vector<std::string> image_directories;  // Directories that, and beneath which, are images.

@@ -23,6 +23,7 @@ namespace {
 
 constexpr int kBacklog = 256;
 constexpr absl::Duration kDrainLimit = absl::Seconds(5);
+constexpr absl::Duration kEndingPoll = absl::Milliseconds(5);
 
 absl::Status MakePrivateDirectory(const std::string& path, mode_t mode) {
   RETURN_IF_ERROR(MakeDirectories(path, 0755));
@@ -207,7 +208,9 @@ void Daemon::OnClosed(Connection& connection, const absl::Status& why) {
 }
 
 void Daemon::StopIfDrained() {
-  if (draining_ && pool_gone_ && connections_.empty()) loop_->Stop();
+  if (!draining_ || !pool_gone_ || !connections_.empty()) return;
+  if (host_->ending == 0) return loop_->Stop();
+  loop_->After(kEndingPoll, [this] { StopIfDrained(); });
 }
 
 }  // namespace sandboxd::server

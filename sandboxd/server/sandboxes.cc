@@ -22,8 +22,6 @@
 namespace sandboxd::server {
 namespace {
 
-// The pool is filled when creates have paused for this long, so that it never competes with one.
-constexpr absl::Duration kPoolPause = absl::Milliseconds(2);
 constexpr size_t kMinPrefix = 4;
 
 std::string Object(absl::string_view id) { return absl::StrCat("sandbox ", id); }
@@ -53,7 +51,8 @@ absl::Status Sandboxes::Start() {
     ASSIGN_OR_RETURN(host_image_, MakeHostImage(absl::StrCat(config_.state_dir, "/images")));
   }
   RETURN_IF_ERROR(Recover());
-  FillPool();
+  for (const std::string& name : config_.pool_profiles) pool_.Add(name, profiles_.at(name).box);
+  pool_.Fill();
   return absl::OkStatus();
 }
 
@@ -160,9 +159,7 @@ void Sandboxes::Create(uid_t owner, CreateSpec spec, CreateCallback callback) {
   if (!image.ok()) return callback(image.status());
   ++creating_;
   if (!spec.name.empty()) names_pending_[{owner, spec.name}] = true;
-  if (spec.profile == config_.pool_profile && !pool_.empty()) {
-    std::unique_ptr<Box> box = std::move(pool_.front());
-    pool_.pop_front();
+  if (std::unique_ptr<Box> box = pool_.Take(spec.profile)) {
     return LaunchBox(owner, std::move(spec), *image, std::move(box), std::move(callback));
   }
   const BoxProfile& profile = profiles_.at(spec.profile).box;
@@ -237,7 +234,7 @@ void Sandboxes::Finish(uid_t owner, const CreateSpec& spec, std::unique_ptr<Box>
       host_.loop.Defer([box = std::move(box)] {});
     });
   }
-  FillPool();
+  pool_.Fill();
   if (!status.ok()) return callback(status);
   Sandbox* raw = sandbox.get();
   Register(std::move(sandbox));
@@ -374,54 +371,9 @@ uint64_t Sandboxes::WaitEnd(const std::string& id, EndWaiter waiter) {
 
 void Sandboxes::AbandonWait(uint64_t wait) { waiters_.erase(wait); }
 
-void Sandboxes::FillPool() {
-  if (pool_timer_ || draining_) return;
-  if (pool_.size() + pool_pending_ >= static_cast<size_t>(config_.pool_size)) return;
-  pool_timer_ = true;
-  host_.loop.After(kPoolPause, [this] {
-    pool_timer_ = false;
-    if (draining_) return;
-    if (creating_ > 0) return FillPool();
-    ++pool_pending_;
-    Box::Prepare(host_, profiles_.at(config_.pool_profile).box,
-                 [this, alive = alive_](absl::StatusOr<std::unique_ptr<Box>> box) {
-                   if (!*alive) return;
-                   --pool_pending_;
-                   if (draining_) return box.ok() ? GiveUp(*std::move(box)) : GaveUp();
-                   if (!box.ok()) {
-                     Log(LogLevel::kError, "preparing a sandbox for the pool",
-                         {{"error", std::string(box.status().message())}});
-                     return;
-                   }
-                   pool_.push_back(*std::move(box));
-                   FillPool();
-                 });
-  });
-}
-
 void Sandboxes::Drain(absl::AnyInvocable<void()> on_pool_gone) {
   draining_ = true;
-  on_pool_gone_ = std::move(on_pool_gone);
-  // Those in preparation come to GiveUp() when they are ready; one more is for this call itself.
-  giving_up_ = pool_.size() + pool_pending_ + 1;
-  std::deque<std::unique_ptr<Box>> pool = std::move(pool_);
-  pool_.clear();
-  for (std::unique_ptr<Box>& box : pool) GiveUp(std::move(box));
-  host_.loop.Defer([this] { GaveUp(); });
-}
-
-void Sandboxes::GiveUp(std::unique_ptr<Box> box) {
-  Box* raw = box.get();
-  raw->Kill([this, box = std::move(box)](absl::Status) mutable {
-    host_.loop.Defer([this, box = std::move(box)]() mutable {
-      box.reset();
-      GaveUp();
-    });
-  });
-}
-
-void Sandboxes::GaveUp() {
-  if (--giving_up_ == 0) on_pool_gone_();
+  pool_.Drain(std::move(on_pool_gone));
 }
 
 nlohmann::json Sandboxes::Describe(const Sandbox& sandbox) const {

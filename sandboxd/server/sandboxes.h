@@ -9,13 +9,13 @@
 
 #include <nlohmann/json.hpp>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "rootfs/image.h"
 #include "sandboxd/server/box.h"
 #include "sandboxd/server/config.h"
 #include "sandboxd/server/events.h"
+#include "sandboxd/server/pool.h"
 #include "sandboxd/server/sandbox.h"
 
 namespace sandboxd::server {
@@ -38,7 +38,9 @@ class Sandboxes : public Sandbox::Owner {
   using EndWaiter = absl::AnyInvocable<void(const Ended&)>;
 
   Sandboxes(BoxHost& host, EventLog& events, const Config& config, LayerSet layers)
-      : host_(host), events_(events), config_(config), layers_(layers) {}
+      : host_(host), events_(events), config_(config), layers_(layers), pool_(host, config, [this] {
+          return creating_ > 0;
+        }) {}
   ~Sandboxes() override;
 
   // Compiles the profiles, prepares the image `host`, adopts what an earlier daemon left.
@@ -63,7 +65,7 @@ class Sandboxes : public Sandbox::Owner {
   const std::vector<PlanRlimit>& ExecRlimitsOf(const Sandbox& sandbox) const {
     return profiles_.at(sandbox.profile().name).exec_rlimits;
   }
-  size_t pool_ready() const { return pool_.size(); }
+  size_t pool_ready() const { return pool_.ready(); }
   std::vector<std::string> images() const;
   nlohmann::json Describe(const Sandbox& sandbox) const;
 
@@ -87,9 +89,6 @@ class Sandboxes : public Sandbox::Owner {
   void ArmDeadline(Sandbox& sandbox);
   absl::Status SaveState(const Sandbox& sandbox) const;
   void Remove(const std::string& id, absl::string_view reason, const std::string& message);
-  void FillPool();
-  void GiveUp(std::unique_ptr<Box> box);
-  void GaveUp();
   absl::Status Recover();
   void AdoptOne(const std::string& id);
   absl::Status Readopt(const std::string& id, const nlohmann::json& state);
@@ -98,21 +97,17 @@ class Sandboxes : public Sandbox::Owner {
   EventLog& events_;
   const Config& config_;
   const LayerSet layers_;
-  absl::flat_hash_map<std::string, CompiledProfile> profiles_;
+  std::map<std::string, CompiledProfile> profiles_;
   std::shared_ptr<const Image> host_image_;
   std::map<std::string, std::unique_ptr<Sandbox>> sandboxes_;
   std::map<std::string, EventLoop::TimerId> deadlines_;
   std::deque<Ended> ended_;
   std::map<uint64_t, std::pair<std::string, EndWaiter>> waiters_;
   uint64_t next_wait_ = 1;
-  std::deque<std::unique_ptr<Box>> pool_;
-  size_t pool_pending_ = 0;
-  bool pool_timer_ = false;
+  Pool pool_;
   size_t creating_ = 0;
   std::map<std::pair<uid_t, std::string>, bool> names_pending_;
   bool draining_ = false;
-  absl::AnyInvocable<void()> on_pool_gone_;
-  size_t giving_up_ = 0;  // Boxes of the pool that are still to go, while draining.
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
