@@ -31,6 +31,7 @@ struct Context {
   int init_pidfd = -1;
   int init_link = -1;
   int user_namespace = -1;
+  int mount_namespace = -1;
   int upper = -1;  // The file system that the root's upper and work directories are on.
 
   Stopwatch watch;
@@ -48,9 +49,9 @@ StageFailure AwaitReady(Context& context);
 // Makes the upper layer of the root (root.cc).
 int MakeUpper(Context& context);
 
-// Makes the root from the plan's layers and starts init on it (root.cc). `fds` are those of the
+// Makes the root from the plan's layers and sends it to init (root.cc). `fds` are those of the
 // launch message.
-StageFailure Launch(Context& context, FdList& fds);
+StageFailure SendRoot(Context& context, FdList& fds);
 
 }  // namespace sandboxd::shim
 

@@ -42,6 +42,18 @@ void Discard(int& fd) {
 }  // namespace
 
 void Execs::Refill() {
+  MakeWaiting();
+  EnterWaiting();
+}
+
+void Execs::RefillSoon() { next_refill_ = MonotonicMicros() + kRefillAfterStart; }
+
+StageFailure Execs::Settle() {
+  next_refill_ = 0;
+  return has_waiting_ ? AwaitSlot(waiting_) : StageFailure{};
+}
+
+void Execs::MakeWaiting() {
   next_refill_ = 0;
   if (has_waiting_) return;
   Slot slot;
@@ -54,13 +66,11 @@ void Execs::Refill() {
   }
   waiting_ = slot;
   has_waiting_ = true;
+  entered_ = false;
 }
 
-void Execs::RefillSoon() { next_refill_ = MonotonicMicros() + kRefillAfterStart; }
-
-StageFailure Execs::Settle() {
-  next_refill_ = 0;
-  return has_waiting_ ? AwaitSlot(waiting_) : StageFailure{};
+void Execs::EnterWaiting() {
+  if (has_waiting_ && !entered_) entered_ = EnterSlot(waiting_) == 0;
 }
 
 Execs::Exec* Execs::Find(uint64_t number) {
@@ -111,7 +121,10 @@ bool Execs::TakeSlot(Slot& slot, StageFailure& failure) {
   if (!has_waiting_) {
     const uint64_t group = next_group_++;
     failure = MakeSlot(context_, group, slot);
-    return failure.stage == Stage::kNone;
+    if (failure.stage != Stage::kNone) return false;
+    const int error = EnterSlot(slot);
+    if (error != 0) failure = {Stage::kInterference, error, 0};
+    return error == 0;
   }
   slot = waiting_;
   has_waiting_ = false;

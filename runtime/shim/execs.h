@@ -29,8 +29,11 @@ class Execs {
   void Refill();
   // The same when nothing else is to be done.
   void RefillSoon();
-  // Before the launch: a slot in the making is awaited.
+  // Around the pivot of init's root: before it, a slot that has begun to enter is awaited; during
+  // it, one may be made that does not enter yet; after it, that one enters.
   StageFailure Settle();
+  void MakeWaiting();
+  void EnterWaiting();
 
   void Start(const ExecMessage& message, FdList& fds);
   void Signal(const SignalMessage& message);
@@ -90,6 +93,7 @@ class Execs {
   Context& context_;
   Slot waiting_;
   bool has_waiting_ = false;
+  bool entered_ = false;  // It was told to enter.
   uint64_t next_refill_ = 0;
   uint64_t last_end_ = 0;
   bool eager_ = false;  // Execs follow each other closely: the next slot is made at once.

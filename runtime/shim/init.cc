@@ -247,8 +247,7 @@ class Init {
     const PreparePlan& plan = *plan_.As<PreparePlan>();
     const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (int fd = 0; null >= 0 && fd < 3; ++fd) dup2(null, fd);
-    const int keep[] = {link_ < filter ? link_ : filter, link_ < filter ? filter : link_};
-    CloseAllBut(keep, 2);
+    CloseAllBut({link_, filter});
     signal(SIGCHLD, SIG_IGN);  // Orphans that come to init are reaped by the kernel.
     Check(Stage::kCapabilities, SetCapabilities(0));
     if ((plan.flags & kPrepareNoNewPrivileges) != 0) {

@@ -45,8 +45,7 @@ int CloneInit(Context& context) {
   args.cgroup = static_cast<uint64_t>(group);
   context.init_pid = Clone3(args);
   if (context.init_pid == 0) {
-    const int keep[] = {link[1]};
-    CloseAllBut(keep, 1);
+    CloseAllBut({link[1]});
     RunInit(link[1], context.prepare);
   }
   const int error = context.init_pid < 0 ? errno : 0;
@@ -78,7 +77,8 @@ StageFailure Prepare(Context& context) {
     if (const int error = WriteIdMap(context, file); error != 0) return {Stage::kIdMaps, error, 0};
   }
   context.user_namespace = OpenNamespace(context, "/ns/user");
-  if (context.user_namespace < 0) return {Stage::kIdMaps, errno, 0};
+  context.mount_namespace = OpenNamespace(context, "/ns/mnt");
+  if (context.user_namespace < 0 || context.mount_namespace < 0) return {Stage::kIdMaps, errno, 0};
   context.watch.Lap(Stage::kIdMaps);
   const InitOrder go = InitOrder::kGo;
   if (const int error = Send(context.init_link, &go, sizeof go); error != 0) {

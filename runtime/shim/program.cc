@@ -10,7 +10,6 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 #include <cerrno>
-#include <utility>
 
 #include "runtime/shim/channel.h"
 #include "runtime/shim/confine.h"
@@ -29,11 +28,11 @@ class Program {
   [[noreturn]] void Run() {
     TakeStandardStreams();
     Enter();
+    FdList fds;
+    Await(SlotOrder::kEnter, fds);
     Confine();
     Report({});
-    SlotOrder order;
-    FdList fds;
-    if (Receive(start_.control, &order, sizeof order, fds, /*wait=*/true) <= 0) _exit(0);
+    Await(SlotOrder::kRun, fds);
     const int plan = fds.Take(0);
     Execute(plan, fds.Take(1));
   }
@@ -52,6 +51,12 @@ class Program {
     _exit(127);
   }
 
+  void Await(SlotOrder expected, FdList& fds) {
+    SlotOrder order;
+    if (Receive(start_.control, &order, sizeof order, fds, /*wait=*/true) <= 0) _exit(0);
+    Check(Stage::kReadPlan, order == expected ? 0 : EPROTO);
+  }
+
   void TakeStandardStreams() {
     prctl(PR_SET_NAME, "sandboxd-slot");
     dup2(start_.stdin_read, STDIN_FILENO);
@@ -64,27 +69,30 @@ class Program {
     umask(022);
   }
 
-  // Every namespace of init's but the pid namespace, in which this process was born.
+  // Every namespace of init's but the pid namespace, in which this process was born, and the mount
+  // namespace: see MakeSlot().
   void Enter() {
-    WriteFileAt(AT_FDCWD, "/proc/self/oom_score_adj", kExecOomScore);
-    const uint64_t namespaces = start_.prepare->namespaces & ~uint64_t{CLONE_NEWPID};
-    Check(Stage::kEnterNamespaces, Result(setns(start_.init_pidfd, static_cast<int>(namespaces))));
-    int keep[] = {start_.control, start_.filter};
-    if (keep[0] > keep[1]) std::swap(keep[0], keep[1]);
-    CloseAllBut(keep, 2);
-  }
-
-  // From here to Execute() the process has the sandbox root's capabilities within the bounding set,
-  // and is under the filter: it still has to become its user.
-  void Confine() {
     const PreparePlan& plan = *start_.prepare;
+    WriteFileAt(AT_FDCWD, "/proc/self/oom_score_adj", kExecOomScore);
+    const uint64_t namespaces = plan.namespaces & ~uint64_t{CLONE_NEWPID | CLONE_NEWNS};
+    Check(Stage::kEnterNamespaces, Result(setns(start_.init_pidfd, static_cast<int>(namespaces))));
+    CloseAllBut({start_.control, start_.filter, start_.mount_namespace});
     Check(Stage::kEnterNamespaces, BecomeRootInside());
     if ((plan.flags & kPrepareOwnSession) != 0) Check(Stage::kOwnSession, Result(setsid()));
     if ((plan.flags & kPrepareSessionKeyring) != 0) {
       Check(Stage::kSessionKeyring, NewSessionKeyring());
     }
     Check(Stage::kCapabilities, LimitBoundingSet(plan.capabilities));
-    if ((plan.flags & kPrepareNoNewPrivileges) != 0) {
+  }
+
+  // From here to Execute() the process has the sandbox root's capabilities within the bounding set,
+  // and is under the filter: it still has to become its user.
+  void Confine() {
+    if ((start_.prepare->namespaces & CLONE_NEWNS) != 0) {
+      Check(Stage::kEnterNamespaces, Result(setns(start_.mount_namespace, CLONE_NEWNS)));
+    }
+    close(start_.mount_namespace);
+    if ((start_.prepare->flags & kPrepareNoNewPrivileges) != 0) {
       Check(Stage::kNoNewPrivileges, SetNoNewPrivileges());
     }
     Check(Stage::kSeccomp, LoadSeccompFilter(start_.filter));

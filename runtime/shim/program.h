@@ -15,11 +15,13 @@ struct SlotStart {
   int stdout_write;
   int stderr_write;
   int init_pidfd;  // Of the sandbox's PID 1, whose namespaces it joins.
+  int mount_namespace;
   int filter;
   const PreparePlan* prepare;
 };
 
-// Enters the sandbox and confines itself; waits for kRun, becomes the program. A failure goes to
+// Enters the sandbox but for its mounts; waits for kEnter, enters those too and confines itself;
+// waits for kRun, becomes the program. A failure goes to
 // the shim as a SlotReport and ends the process; so does the end of the channel.
 [[noreturn]] void RunSlot(const SlotStart& start);
 

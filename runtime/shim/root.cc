@@ -51,7 +51,7 @@ int MountOverlay(const FdList& fds, uint32_t layers, int upper) {
   return Result(mount("sandbox", kWorkRoot, "overlay", MS_NOSUID | MS_NODEV, options));
 }
 
-int SendRoot(const Context& context, const LaunchPlan& plan, FdList& fds) {
+int HandOver(const Context& context, const LaunchPlan& plan, FdList& fds) {
   const int root = open_tree(AT_FDCWD, kWorkRoot, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
   if (root < 0) return errno;
   mount_attr attributes = {};
@@ -104,7 +104,7 @@ int MakeUpper(Context& context) {
   return 0;
 }
 
-StageFailure Launch(Context& context, FdList& fds) {
+StageFailure SendRoot(Context& context, FdList& fds) {
   context.watch.Start();
   PlanView view;
   int error = fds.count < kFirstLayer ? EPROTO
@@ -125,10 +125,10 @@ StageFailure Launch(Context& context, FdList& fds) {
   context.upper = -1;
   if (error != 0) return {Stage::kOverlay, error, 0};
   context.watch.Lap(Stage::kOverlay);
-  error = SendRoot(context, plan, fds);
+  error = HandOver(context, plan, fds);
   if (error != 0) return {Stage::kSendRoot, error, 0};
   context.watch.Lap(Stage::kSendRoot);
-  return AwaitReady(context);
+  return {};
 }
 
 }  // namespace sandboxd::shim

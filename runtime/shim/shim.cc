@@ -199,19 +199,24 @@ class Shim {
   void OnLaunch(FdList& fds) {
     LaunchedMessage message = {};
     message.header = Header(MessageType::kLaunched);
-    if (context_.state != ShimState::kPrepared) {
-      message.failure = {Stage::kReadPlan, EBUSY, 0};
-    } else {
-      message.failure = execs_.Settle();
-      if (message.failure.stage == Stage::kNone) message.failure = Launch(context_, fds);
-    }
+    message.failure = Launch(fds);
     message.time_count = context_.watch.CopyTo(message.times);
     const bool failed = message.failure.stage != Stage::kNone;
     if (failed) CleanUp();
     if (!failed) context_.state = ShimState::kRunning;
     Send(context_.connection, &message, sizeof message);
     if (failed) _exit(0);
-    execs_.Refill();
+  }
+
+  StageFailure Launch(FdList& fds) {
+    if (context_.state != ShimState::kPrepared) return {Stage::kReadPlan, EBUSY, 0};
+    StageFailure failure = execs_.Settle();
+    if (failure.stage == Stage::kNone) failure = SendRoot(context_, fds);
+    if (failure.stage != Stage::kNone) return failure;
+    execs_.MakeWaiting();
+    failure = AwaitReady(context_);
+    if (failure.stage == Stage::kNone) execs_.EnterWaiting();
+    return failure;
   }
 
   void OnHello() {

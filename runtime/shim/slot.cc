@@ -77,6 +77,7 @@ StageFailure MakeSlot(const Context& context, uint64_t group, Slot& slot) {
                .stdout_write = pipes.stdout_write,
                .stderr_write = pipes.stderr_write,
                .init_pidfd = context.init_pidfd,
+               .mount_namespace = context.mount_namespace,
                .filter = context.exec_filter,
                .prepare = context.prepare.As<PreparePlan>()});
     }
@@ -87,6 +88,11 @@ StageFailure MakeSlot(const Context& context, uint64_t group, Slot& slot) {
     if (fd >= 0) close(fd);
   }
   return failure;
+}
+
+int EnterSlot(const Slot& slot) {
+  const SlotOrder order = SlotOrder::kEnter;
+  return Send(slot.control, &order, sizeof order);
 }
 
 StageFailure AwaitSlot(Slot& slot) {

@@ -23,9 +23,8 @@ struct Slot {
   int32_t pid_inside = 0;  // 0 until the slot has said that it is confined.
 };
 
-// From the shim to a slot, with two descriptors at most: the ExecPlan, and the program where the
-// plan says so.
-enum class SlotOrder : uint32_t { kRun = 1 };
+// From the shim to a slot. kRun comes with the ExecPlan, and the program where the plan says so.
+enum class SlotOrder : uint32_t { kEnter = 1, kRun = 2 };
 
 // From a slot to the shim: once it is confined, with no failure; after kRun, the end of the channel
 // means that the program runs.
@@ -34,11 +33,14 @@ struct SlotReport {
   int32_t pid_inside;
 };
 
-// Makes a slot in a new group, and does not wait for it to be ready. May be called as soon as init
-// has staged its mounts: pivot_root(2) takes along every process that is at the old root. But only
-// such a process: one that entered the mount namespace meanwhile would be left behind, so whatever
-// was made before the launch must be ready before it.
+// Makes a slot in a new group, and does not wait for it. It does not enter the sandbox's mount
+// namespace yet. May be called as soon as init has staged its mounts.
 StageFailure MakeSlot(const Context& context, uint64_t group, Slot& slot);
+
+// Lets the slot enter the mount namespace and confine itself. Not while init pivots: pivot_root(2)
+// takes along every process that is at the old root, but one that arrives meanwhile is left behind
+// there.
+int EnterSlot(const Slot& slot);
 
 // Waits until the slot is confined.
 StageFailure AwaitSlot(Slot& slot);

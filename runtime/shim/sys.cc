@@ -33,12 +33,18 @@ uint64_t MonotonicMicros() {
   return static_cast<uint64_t>(now.tv_sec) * 1'000'000 + static_cast<uint64_t>(now.tv_nsec) / 1000;
 }
 
-void CloseAllBut(const int* keep, size_t count) {
+void CloseAllBut(std::initializer_list<int> keep) {
+  unsigned kept[8];
+  size_t count = 0;
+  for (const int fd : keep) {
+    size_t i = count++;
+    for (; i > 0 && kept[i - 1] > static_cast<unsigned>(fd); --i) kept[i] = kept[i - 1];
+    kept[i] = static_cast<unsigned>(fd);
+  }
   unsigned next = 3;
   for (size_t i = 0; i < count; ++i) {
-    const unsigned fd = static_cast<unsigned>(keep[i]);
-    if (fd > next) CloseRange(next, fd - 1);
-    if (fd >= next) next = fd + 1;
+    if (kept[i] > next) CloseRange(next, kept[i] - 1);
+    if (kept[i] >= next) next = kept[i] + 1;
   }
   CloseRange(next, ~0u);
 }

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 
 #include <linux/openat2.h>
 #include <linux/sched.h>
@@ -51,8 +52,8 @@ int WriteFileAt(int dir, const char* path, const char* text);
 
 uint64_t MonotonicMicros();
 
-// Closes every descriptor but those of `keep` (ascending order) and 0 to 2.
-void CloseAllBut(const int* keep, size_t count);
+// Closes every descriptor but those of `keep`, of which there are at most 8, and 0 to 2.
+void CloseAllBut(std::initializer_list<int> keep);
 
 // Default actions and an empty mask for every signal, as a program expects to start.
 void ResetSignals();

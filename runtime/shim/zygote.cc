@@ -161,8 +161,7 @@ int RunZygote(int link, const char* scratch) {
   }
   error = DetachStandardStreams();
   if (error != 0) return 1;
-  const int keep[] = {link};
-  CloseAllBut(keep, 1);
+  CloseAllBut({link});
   while (true) {
     SpawnMessage request;
     FdList fds;

@@ -35,30 +35,27 @@ absl::Status Stuck(const std::string& id, absl::string_view why) {
 
 }  // namespace
 
-void Box::Prepare(BoxHost& host, const BoxProfile& profile, PreparedCallback callback) {
-  auto base = host.ids.Take();
-  if (!base.ok()) return callback(base.status());
-  auto box = std::unique_ptr<Box>(new Box(host, RandomId(), *base));
-  absl::Status status = box->MakeTraces(profile.settings);
-  auto pair = UnixPair(SOCK_SEQPACKET);
-  if (status.ok() && !pair.ok()) status = pair.status();
-  if (status.ok()) status = box->Attach(std::move(pair->first));
-  if (!status.ok()) return callback(status);
+absl::StatusOr<std::unique_ptr<Box>> Box::Prepare(BoxHost& host, const BoxProfile& profile) {
+  ASSIGN_OR_RETURN(const uint32_t base, host.ids.Take());
+  auto box = std::unique_ptr<Box>(new Box(host, RandomId(), base));
+  RETURN_IF_ERROR(box->MakeTraces(profile.settings));
+  ASSIGN_OR_RETURN(auto pair, UnixPair(SOCK_SEQPACKET));
+  RETURN_IF_ERROR(box->Attach(std::move(pair.first)));
   const Launcher::ShimRequest request{.id = box->id_,
                                       .id_base = box->id_base_,
-                                      .connection = pair->second.get(),
+                                      .connection = pair.second.get(),
                                       .listener = box->listener_.get(),
                                       .cgroup = box->cgroup_.get(),
                                       .prepare_plan = profile.prepare_plan.get(),
                                       .init_filter = profile.init_filter.get(),
                                       .exec_filter = profile.exec_filter.get()};
-  box->on_prepared_ = std::move(callback);
   Box* raw = box.get();
-  raw->self_ = std::move(box);
-  host.launcher.Spawn(request, [raw](absl::StatusOr<Launcher::Shim> shim) {
+  host.launcher.Spawn(request, [raw, alive = box->alive_](absl::StatusOr<Launcher::Shim> shim) {
+    if (!*alive) return;
     if (shim.ok()) return raw->WatchShim(std::move(shim->pidfd));
-    raw->FailPrepare(shim.status());
+    raw->FailStart(shim.status());
   });
+  return box;
 }
 
 absl::Status Box::MakeTraces(const std::vector<CgroupSetting>& settings) {
@@ -106,6 +103,7 @@ void Box::Adopt(AdoptedCallback callback) {
 }
 
 Box::~Box() {
+  *alive_ = false;
   if (pidfd_.valid()) host_.loop.Remove(pidfd_.get());
   if (removed_) return;
   link_.reset();
@@ -121,8 +119,9 @@ void Box::Launch(const std::vector<UniqueFd>& fds, LaunchedCallback callback) {
   on_launched_ = std::move(callback);
   const absl::Status status = link_->Send(MessageType::kLaunch, LaunchMessage{}, raw);
   if (status.ok()) return;
-  host_.loop.Defer(
-      [this, status] { std::exchange(on_launched_, nullptr)(status, StageFailure{}); });
+  host_.loop.Defer([this, status, alive = alive_] {
+    if (*alive) FailStart(status);
+  });
 }
 
 absl::Status Box::Exec(const ExecMessage& message, absl::Span<const int> fds) {
@@ -206,20 +205,16 @@ void Box::OnMessage(ShimEvent event) {
 void Box::OnPrepared(const PreparedMessage& message) {
   AddStages(message.times, message.time_count);
   init_pid_ = message.init_pid;
-  if (!on_prepared_) return;
   if (message.failure.stage != Stage::kNone) {
-    return FailPrepare(LaunchError(message.failure, absl::StrCat("sandbox ", id_)));
+    return FailStart(LaunchError(message.failure, absl::StrCat("sandbox ", id_)), message.failure);
   }
-  std::exchange(on_prepared_, nullptr)(std::move(self_));
+  if (on_prepared_) std::exchange(on_prepared_, nullptr)(absl::OkStatus());
 }
 
-// The shim may still be on its way out: the box lives until its traces have gone.
-void Box::FailPrepare(const absl::Status& status) {
-  auto callback = std::exchange(on_prepared_, nullptr);
-  Kill([this, box = std::move(self_)](absl::Status) mutable {
-    host_.loop.Defer([box = std::move(box)] {});
-  });
-  callback(status);
+void Box::FailStart(const absl::Status& status, const StageFailure& failure) {
+  lost_ = true;
+  if (on_prepared_) std::exchange(on_prepared_, nullptr)(status);
+  if (on_launched_) std::exchange(on_launched_, nullptr)(status, failure);
 }
 
 void Box::AddStages(const StageTime* times, uint32_t count) {
@@ -256,13 +251,9 @@ void Box::OnShimExit() {
     host_.loop.Remove(pidfd_.get());
     pidfd_.Reset();
   }
-  if (on_prepared_) {
-    return FailPrepare(
+  if (on_prepared_ || on_launched_) {
+    return FailStart(
         absl::InternalError(absl::StrCat("the shim of sandbox ", id_, " ended early")));
-  }
-  if (auto callback = std::exchange(on_launched_, nullptr)) {
-    return callback(absl::InternalError(absl::StrCat("the shim of sandbox ", id_, " ended early")),
-                    StageFailure{});
   }
   if (!on_killed_.empty()) return FinishKill();
   if (auto callback = std::exchange(on_adopted_, nullptr)) {

@@ -57,13 +57,15 @@ class Box {
     virtual void OnLost() = 0;
   };
 
-  using PreparedCallback = absl::AnyInvocable<void(absl::StatusOr<std::unique_ptr<Box>>)>;
+  using PreparedCallback = absl::AnyInvocable<void(absl::Status)>;
   using LaunchedCallback = absl::AnyInvocable<void(absl::Status, const StageFailure&)>;
   using AdoptedCallback = absl::AnyInvocable<void(absl::Status)>;
   using KilledCallback = absl::AnyInvocable<void(absl::Status)>;
 
-  // Makes a box whose namespaces stand.
-  static void Prepare(BoxHost& host, const BoxProfile& profile, PreparedCallback callback);
+  // Begins to make a box: everything up to its image. Whoever owns it ends it with Kill().
+  static absl::StatusOr<std::unique_ptr<Box>> Prepare(BoxHost& host, const BoxProfile& profile);
+  // Calls back when its namespaces stand, or why they do not.
+  void AwaitPrepared(PreparedCallback callback) { on_prepared_ = std::move(callback); }
 
   // Connects to the shim of a sandbox that an earlier daemon made.
   static absl::StatusOr<std::unique_ptr<Box>> Connect(BoxHost& host, const std::string& id,
@@ -80,7 +82,8 @@ class Box {
   bool lost() const { return lost_; }
   void set_delegate(Delegate* delegate) { delegate_ = delegate; }
 
-  // `fds`: see LaunchPlan. On failure the box is gone but for its traces, which Kill() removes.
+  // `fds`: see LaunchPlan. Need not wait for the box to be prepared. On failure the box is gone but
+  // for its traces, which Kill() removes.
   void Launch(const std::vector<UniqueFd>& fds, LaunchedCallback callback);
   absl::Status Exec(const ExecMessage& message, absl::Span<const int> fds);
   absl::Status Signal(uint64_t exec, int signal, bool all);
@@ -109,7 +112,7 @@ class Box {
   void OnPrepared(const PreparedMessage& message);
   void OnKilled(const KilledMessage& message);
   void AddStages(const StageTime* times, uint32_t count);
-  void FailPrepare(const absl::Status& status);
+  void FailStart(const absl::Status& status, const StageFailure& failure = {});
   void FinishKill();
   void TellKillers(const absl::Status& status);
   absl::Status RemoveTraces();
@@ -124,7 +127,6 @@ class Box {
   pid_t init_pid_ = -1;
   StageTimes stages_;
   Delegate* delegate_ = nullptr;
-  std::unique_ptr<Box> self_;  // While preparing: nobody else owns it yet.
   PreparedCallback on_prepared_;
   LaunchedCallback on_launched_;
   AdoptedCallback on_adopted_;
@@ -133,6 +135,7 @@ class Box {
   bool lost_ = false;
   bool killed_ = false;   // The shim said that everything is gone.
   bool removed_ = false;  // No trace is left.
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
 }  // namespace sandboxd::server

@@ -3,12 +3,18 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/status.h"
 
 namespace sandboxd::server {
 namespace {
 
 // A pause in creates that is taken for their end: filling never competes with one.
 constexpr absl::Duration kPause = absl::Milliseconds(2);
+
+void LogFailure(const absl::Status& status) {
+  Log(LogLevel::kError, "preparing a sandbox for the pool",
+      {{"error", std::string(status.message())}});
+}
 
 }  // namespace
 
@@ -20,74 +26,78 @@ std::unique_ptr<Box> Pool::Take(const std::string& profile) {
     std::unique_ptr<Box> box = std::move(boxes.front());
     boxes.pop_front();
     if (!box->lost()) return box;
-    Box* raw = box.get();
-    raw->Kill([this, box = std::move(box)](absl::Status) mutable {
-      host_.loop.Defer([box = std::move(box)] {});
-    });
+    GiveUp(std::move(box));
   }
   return nullptr;
 }
 
 Pool::Shelf* Pool::Lacking() {
   for (auto& [name, shelf] : shelves_) {
-    if (shelf.boxes.size() + shelf.pending < static_cast<size_t>(config_.pool_size)) return &shelf;
+    if (shelf.boxes.size() < static_cast<size_t>(config_.pool_size)) return &shelf;
   }
   return nullptr;
 }
 
 void Pool::Fill() {
-  if (timer_set_ || draining_ || Lacking() == nullptr) return;
-  timer_set_ = true;
+  if (working_ || draining_ || Lacking() == nullptr) return;
+  working_ = true;
   host_.loop.After(kPause, [this, alive = alive_] {
     if (!*alive) return;
-    timer_set_ = false;
+    working_ = false;
     if (draining_) return;
+    Shelf* shelf = Lacking();
+    if (shelf == nullptr) return;
     if (busy_()) return Fill();
-    if (Shelf* shelf = Lacking()) PrepareOne(*shelf);
+    const absl::Status status = PrepareOne(*shelf);
+    if (!status.ok()) LogFailure(status);
   });
 }
 
-void Pool::PrepareOne(Shelf& shelf) {
-  ++shelf.pending;
-  Box::Prepare(host_, *shelf.profile,
-               [this, &shelf, alive = alive_](absl::StatusOr<std::unique_ptr<Box>> box) {
-                 if (!*alive) return;
-                 --shelf.pending;
-                 if (draining_) return box.ok() ? GiveUp(*std::move(box)) : GaveUp();
-                 if (!box.ok()) {
-                   Log(LogLevel::kError, "preparing a sandbox for the pool",
-                       {{"error", std::string(box.status().message())}});
-                   return;
-                 }
-                 shelf.boxes.push_back(*std::move(box));
-                 Fill();
-               });
+absl::Status Pool::PrepareOne(Shelf& shelf) {
+  ASSIGN_OR_RETURN(preparing_, Box::Prepare(host_, *shelf.profile));
+  working_ = true;
+  preparing_->AwaitPrepared([this, &shelf, alive = alive_](const absl::Status& status) {
+    if (*alive) OnPrepared(shelf, status);
+  });
+  return absl::OkStatus();
+}
+
+// A failure ends the filling until the next create asks for it: no busy loop.
+void Pool::OnPrepared(Shelf& shelf, const absl::Status& status) {
+  working_ = false;
+  std::unique_ptr<Box> box = std::move(preparing_);
+  if (draining_ || !status.ok()) {
+    if (!status.ok()) LogFailure(status);
+    return GiveUp(std::move(box));
+  }
+  shelf.boxes.push_back(std::move(box));
+  Fill();
 }
 
 void Pool::Drain(absl::AnyInvocable<void()> on_gone) {
   draining_ = true;
   on_gone_ = std::move(on_gone);
-  giving_up_ = 1;  // For this call itself.
   for (auto& [name, shelf] : shelves_) {
-    // Those in preparation come to GiveUp() when they are ready.
-    giving_up_ += shelf.boxes.size() + shelf.pending;
     for (std::unique_ptr<Box>& box : std::exchange(shelf.boxes, {})) GiveUp(std::move(box));
   }
-  host_.loop.Defer([this] { GaveUp(); });
+  host_.loop.Defer([this] { CheckGone(); });
 }
 
 void Pool::GiveUp(std::unique_ptr<Box> box) {
+  ++giving_up_;
   Box* raw = box.get();
   raw->Kill([this, box = std::move(box)](absl::Status) mutable {
     host_.loop.Defer([this, box = std::move(box)]() mutable {
       box.reset();
-      GaveUp();
+      --giving_up_;
+      CheckGone();
     });
   });
 }
 
-void Pool::GaveUp() {
-  if (--giving_up_ == 0) on_gone_();
+void Pool::CheckGone() {
+  if (!draining_ || giving_up_ > 0 || preparing_ != nullptr || !on_gone_) return;
+  std::exchange(on_gone_, nullptr)();
 }
 
 size_t Pool::ready() const {

@@ -42,22 +42,23 @@ class Pool {
   struct Shelf {
     const BoxProfile* profile = nullptr;
     std::deque<std::unique_ptr<Box>> boxes;
-    size_t pending = 0;
   };
 
   Shelf* Lacking();
-  void PrepareOne(Shelf& shelf);
+  absl::Status PrepareOne(Shelf& shelf);
+  void OnPrepared(Shelf& shelf, const absl::Status& status);
   void GiveUp(std::unique_ptr<Box> box);
-  void GaveUp();
+  void CheckGone();
 
   BoxHost& host_;
   const Config& config_;
   absl::AnyInvocable<bool()> busy_;
   std::map<std::string, Shelf> shelves_;
-  bool timer_set_ = false;
+  std::unique_ptr<Box> preparing_;  // One at a time.
+  bool working_ = false;            // A pause or a preparation is under way.
   bool draining_ = false;
   absl::AnyInvocable<void()> on_gone_;
-  size_t giving_up_ = 0;  // Boxes that are still to go, while draining.
+  size_t giving_up_ = 0;  // Boxes that are still to go.
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 

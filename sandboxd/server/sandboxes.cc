@@ -159,18 +159,15 @@ void Sandboxes::Create(uid_t owner, CreateSpec spec, CreateCallback callback) {
   if (!image.ok()) return callback(image.status());
   ++creating_;
   if (!spec.name.empty()) names_pending_[{owner, spec.name}] = true;
-  if (std::unique_ptr<Box> box = pool_.Take(spec.profile)) {
-    return LaunchBox(owner, std::move(spec), *image, std::move(box), std::move(callback));
+  std::unique_ptr<Box> box = pool_.Take(spec.profile);
+  if (box == nullptr) {
+    auto prepared = Box::Prepare(host_, profiles_.at(spec.profile).box);
+    if (!prepared.ok()) {
+      return Finish(owner, spec, nullptr, prepared.status(), std::move(callback));
+    }
+    box = *std::move(prepared);
   }
-  const BoxProfile& profile = profiles_.at(spec.profile).box;
-  Box::Prepare(host_, profile,
-               [this, owner, spec = std::move(spec), image = *image,
-                callback = std::move(callback)](absl::StatusOr<std::unique_ptr<Box>> box) mutable {
-                 if (!box.ok()) {
-                   return Finish(owner, spec, nullptr, box.status(), std::move(callback));
-                 }
-                 LaunchBox(owner, std::move(spec), image, *std::move(box), std::move(callback));
-               });
+  LaunchBox(owner, std::move(spec), *image, std::move(box), std::move(callback));
 }
 
 void Sandboxes::LaunchBox(uid_t owner, CreateSpec spec, std::shared_ptr<const Image> image,
