@@ -44,6 +44,10 @@ struct RlimitSetting {
   int resource;  // RLIMIT_*
   const char* name;
   uint64_t value;
+
+  friend bool operator==(const RlimitSetting& a, const RlimitSetting& b) {
+    return a.resource == b.resource && a.value == b.value;
+  }
 };
 
 // One isolation profile: what its sandboxes may do, as data.
@@ -60,6 +64,8 @@ struct Profile {
   int64_t shm_bytes = int64_t{64} << 20;
   int64_t root_bytes = int64_t{1} << 30;  // What may be written to the root.
   int64_t root_inodes = 262144;
+
+  friend bool operator==(const Profile&, const Profile&) = default;
 };
 
 // Has what package managers, compilers and debuggers need.

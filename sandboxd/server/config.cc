@@ -372,6 +372,16 @@ std::vector<std::string> Reload(Config& running, const Config& fresh) {
       Integer(running, std::get<Range>(key.value)) = Integer(copy, std::get<Range>(key.value));
     }
   }
+  // What is compiled from them is in use by sandboxes and by the pool.
+  std::map<std::string, Profile> all = running.profiles;
+  all.insert(fresh.profiles.begin(), fresh.profiles.end());
+  for (const auto& [name, profile] : all) {
+    const auto before = running.profiles.find(name);
+    const auto after = fresh.profiles.find(name);
+    const bool same = before != running.profiles.end() && after != fresh.profiles.end() &&
+                      before->second == after->second;
+    if (!same) needs_restart.push_back(absl::StrCat("profiles.", name));
+  }
   return needs_restart;
 }
 

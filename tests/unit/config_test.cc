@@ -50,5 +50,16 @@ TEST(ConfigTest, ReloadNamesWhatNeedsARestart) {
   EXPECT_EQ(later, std::vector<std::string>{"daemon.cgroup"});
 }
 
+TEST(ConfigTest, AChangedProfileIsNamedAsNeedingARestart) {
+  Config running = *ParseConfig("[profiles.small]\nbase = \"default\"\npids_max = 64\n", "a");
+  const Config changed = *ParseConfig(
+      "[profiles.small]\nbase = \"default\"\npids_max = 32\n[profiles.new]\nbase = \"strict\"\n",
+      "b");
+
+  EXPECT_EQ(Reload(running, changed), (std::vector<std::string>{"profiles.new", "profiles.small"}));
+  EXPECT_EQ(running.profiles.at("small").pids_max, 64);
+  EXPECT_FALSE(running.profiles.contains("new"));
+}
+
 }  // namespace
 }  // namespace sandboxd::server
