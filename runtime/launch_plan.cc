@@ -37,22 +37,30 @@ MountSpec Mount(const char* type, const char* target, uint64_t flags, std::strin
 }
 
 void AddDev(const Profile& profile, LayerSet layers, std::vector<MountSpec>& mounts) {
-  // Without its own, a sandbox sees the launch program's whole device template writable.
-  const uint64_t flags = layers.has(Layer::kFreshDev) ? 0 : MS_NOSUID;
-  mounts.push_back({MountOp::kBind, "/template/dev", "/stage/dev", "", "", flags});
+  if (!layers.has(Layer::kFreshDev)) return;  // What the image has, then.
+  mounts.push_back({MountOp::kBind, "/template/dev", "/stage/dev", "", "", 0});
   mounts.push_back(Mount("devpts", "/stage/dev/pts", MS_NOSUID | MS_NOEXEC,
                          "newinstance,mode=620,ptmxmode=666,gid=5"));
   mounts.push_back(
       Mount("tmpfs", "/stage/dev/shm", kPlain, absl::StrCat("mode=1777,size=", profile.shm_bytes)));
+  if (!layers.has(Layer::kIpcNamespace)) return;
   mounts.push_back(Mount("mqueue", "/stage/dev/mqueue", kPlain));
 }
 
+// proc, sysfs, mqueue and cgroup2 show a namespace each, which must be the sandbox's own before its
+// root may mount them. Where it is not, the launch program's are bound, or there is none.
 void AddProc(const Profile& profile, LayerSet layers, std::vector<MountSpec>& mounts) {
-  mounts.push_back(Mount("proc", "/stage/proc", kPlain));
+  mounts.push_back(layers.has(Layer::kPidNamespace)
+                       ? Mount("proc", "/stage/proc", kPlain)
+                       : MountSpec{MountOp::kBind, "/proc", "/stage/proc", "", "", 0});
   const uint64_t sys_flags = kPlain | (layers.has(Layer::kSysReadOnly) ? MS_RDONLY : 0);
-  mounts.push_back(Mount("sysfs", "/stage/sys", sys_flags));
+  mounts.push_back(layers.has(Layer::kNetNamespace)
+                       ? Mount("sysfs", "/stage/sys", sys_flags)
+                       : MountSpec{MountOp::kBind, "/sys", "/stage/sys", "", "", sys_flags});
   const uint64_t group_flags = kPlain | (layers.has(Layer::kCgroupReadOnly) ? MS_RDONLY : 0);
-  mounts.push_back(Mount("cgroup2", "/stage/sys/fs/cgroup", group_flags));
+  if (layers.has(Layer::kCgroupNamespace)) {
+    mounts.push_back(Mount("cgroup2", "/stage/sys/fs/cgroup", group_flags));
+  }
   if (!layers.has(Layer::kProcMasks)) return;
   for (const std::string& path : profile.masked) {
     mounts.push_back({MountOp::kMask, "", absl::StrCat("/stage/", path), "", "", 0});
@@ -112,6 +120,7 @@ std::vector<AttachSpec> RootMounts(const RootSpec& root, LayerSet layers) {
                         .index = static_cast<uint32_t>(i)});
   }
   for (const char* name : {"dev", "proc", "sys"}) {
+    if (name == absl::string_view("dev") && !layers.has(Layer::kFreshDev)) continue;
     attaches.push_back(
         {.kind = AttachKind::kStaged, .source = absl::StrCat("/stage/", name), .target = name});
   }
@@ -156,7 +165,8 @@ std::string BuildLaunchPlan(const Profile& profile, const RootSpec& root, LayerS
                         attach.attributes});
   }
   const PlanArray array = writer.AddArray<PlanAttach>(attaches);
-  const PlanString hostname = writer.AddString(root.hostname);
+  const PlanString hostname =
+      layers.has(Layer::kUtsNamespace) ? writer.AddString(root.hostname) : 0;
   LaunchPlan& plan = writer.fixed();
   plan.hostname = hostname;
   plan.layer_count = root.layers;
@@ -166,9 +176,13 @@ std::string BuildLaunchPlan(const Profile& profile, const RootSpec& root, LayerS
   plan.flags = (root.read_only ? kLaunchReadOnlyRoot : 0) |
                (layers.has(Layer::kNoNewPrivileges) ? kLaunchNoNewPrivileges : 0) |
                (layers.has(Layer::kIdShift) ? kLaunchShiftLayers : 0);
-  plan.capabilities = layers.has(Layer::kCapabilities) ? profile.capabilities : ~uint64_t{0};
+  plan.capabilities = RootCapabilities(profile, layers);
   plan.attaches = array;
   return std::move(writer).Finish();
+}
+
+uint64_t RootCapabilities(const Profile& profile, LayerSet layers) {
+  return layers.has(Layer::kCapabilities) ? profile.capabilities : ~uint64_t{0};
 }
 
 std::vector<PlanRlimit> ExecRlimits(const Profile& profile, LayerSet layers) {

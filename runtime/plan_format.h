@@ -92,15 +92,15 @@ struct PlanAttach {
 };
 
 inline constexpr uint32_t kLaunchReadOnlyRoot = 1;
-inline constexpr uint32_t kLaunchNoNewPrivileges = 2;
-inline constexpr uint32_t kLaunchShiftLayers = 4;  // idmapped lower layers
+inline constexpr uint32_t kLaunchNoNewPrivileges = 2;  // Of execs; init always has it.
+inline constexpr uint32_t kLaunchShiftLayers = 4;      // idmapped lower layers
 
 // Descriptors of the launch message, in this order: this plan, the filter of init, the filter of
 // execs (either filter may be empty: none is loaded), then `layer_count` detached lower layers from
 // top to bottom, then the detached mounts of kPassed.
 struct LaunchPlan {
   PlanHeader header;
-  PlanString hostname;
+  PlanString hostname;  // None: it stays.
   uint32_t layer_count;
   uint64_t root_bytes;
   uint64_t root_inodes;

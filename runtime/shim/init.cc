@@ -137,9 +137,11 @@ class Init {
 
   void BuildRoot(const PlanView& view, FdList& fds) {
     const LaunchPlan& plan = *view.As<LaunchPlan>();
-    const char* hostname = view.String(plan.hostname);
-    Check(Stage::kHostname, hostname == nullptr ? EBADMSG : 0);
-    Check(Stage::kHostname, Result(sethostname(hostname, strlen(hostname))));
+    if (plan.hostname != 0) {
+      const char* hostname = view.String(plan.hostname);
+      Check(Stage::kHostname, hostname == nullptr ? EBADMSG : 0);
+      Check(Stage::kHostname, Result(sethostname(hostname, strlen(hostname))));
+    }
     const int root = fds.Take(2);
     Check(Stage::kAttachRoot,
           Result(move_mount(root, "", AT_FDCWD, kStageRoot, MOVE_MOUNT_F_EMPTY_PATH)));
@@ -255,9 +257,8 @@ class Init {
     signal(SIGCHLD, SIG_IGN);  // Orphans that come to init are reaped by the kernel.
     Check(Stage::kCapabilities, LimitBoundingSet(plan.capabilities));
     Check(Stage::kCapabilities, SetCapabilities(0));
-    if ((plan.flags & kLaunchNoNewPrivileges) != 0) {
-      Check(Stage::kNoNewPrivileges, SetNoNewPrivileges());
-    }
+    // Without capabilities the kernel takes a filter only from a process that has this.
+    Check(Stage::kNoNewPrivileges, SetNoNewPrivileges());
     Check(Stage::kSeccomp, LoadSeccompFilter(filter));
     watch_.Lap(Stage::kSeccomp);
     Report(InitStep::kReady);

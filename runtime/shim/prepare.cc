@@ -69,7 +69,9 @@ StageFailure Prepare(Context& context) {
   context.watch.Start();
   if (const int error = CloneInit(context); error != 0) return {Stage::kCloneInit, error, 0};
   context.watch.Lap(Stage::kCloneInit);
+  const bool maps = (context.prepare.As<PreparePlan>()->namespaces & CLONE_NEWUSER) != 0;
   for (const char* file : {"/uid_map", "/gid_map"}) {
+    if (!maps) break;
     if (const int error = WriteIdMap(context, file); error != 0) return {Stage::kIdMaps, error, 0};
   }
   context.user_namespace = OpenNamespace(context, "/ns/user");

@@ -347,8 +347,7 @@ absl::Status Daemon::ExecStart(Connection& connection, uint64_t stream, const js
   ASSIGN_OR_RETURN(spec.user, ParseUserRef(user.empty() ? defaults.user : user));
   if (spec.cwd.empty()) spec.cwd = defaults.cwd;
   spec.stdin_pipe = input == "pipe";
-  spec.capabilities = sandbox->profile().capabilities;
-  spec.rlimits = sandboxes_->ExecRlimitsOf(*sandbox);
+  sandboxes_->Confine(*sandbox, spec);
   auto exec = std::make_unique<ExecStream>(connection, stream, *sandboxes_, *sandbox);
   RETURN_IF_ERROR(exec->Start(std::move(request)));
   connection.OpenStream(stream, std::move(exec));
