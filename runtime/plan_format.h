@@ -117,7 +117,8 @@ struct LaunchPlan {
 inline constexpr uint32_t kExecStdinPipe = 1;
 inline constexpr uint32_t kExecProgramFd = 2;  // Run the second descriptor instead of a file.
 
-// Descriptors of the exec message: this plan, and with kExecProgramFd the program.
+// Descriptors of the exec message: this plan, with kExecProgramFd the program, and then optionally
+// what the program gets as standard input.
 struct ExecPlan {
   PlanHeader header;
   uint32_t flags;  // kExec*

@@ -80,6 +80,7 @@ void Execs::Start(const ExecMessage& message, FdList& fds) {
   exec->number = message.exec;
   exec->plan = fds.Take(0);
   exec->program = fds.Take(1);
+  exec->input = fds.Take(2);
   exec->grace = message.grace_ms * 1000;
   exec->timeout = message.timeout_ms * 1000;
   if (message.exec > last_number_) last_number_ = message.exec;
@@ -122,9 +123,9 @@ void Execs::Attempt(Exec& exec) {
   SlotMessage message = {};
   message.order = SlotOrder::kRun;
   // The place of the filter in kConfine is empty here; a descriptor of the message must be one.
-  const int passed[] = {context_.exec_filter, exec.plan, exec.program};
-  const int error =
-      Send(exec.slot.control, &message, sizeof message, passed, exec.program >= 0 ? 3 : 2);
+  const int passed[] = {context_.exec_filter, exec.plan, exec.program, exec.input};
+  const size_t count = exec.program < 0 ? 2 : exec.input < 0 ? 3 : 4;
+  const int error = Send(exec.slot.control, &message, sizeof message, passed, count);
   if (error != 0) return Fail(exec, {Stage::kInterference, error, 0});
   exec.state = State::kStarting;
   exec.deadline = MonotonicMicros() + kStartLimit;
@@ -152,6 +153,7 @@ void Execs::Started(Exec& exec) {
   CloseFd(exec.slot.control);
   CloseFd(exec.plan);
   CloseFd(exec.program);
+  CloseFd(exec.input);
   ExecStartedMessage message = {};
   message.header = Header(MessageType::kExecStarted);
   message.exec = exec.number;
@@ -177,6 +179,7 @@ void Execs::Fail(Exec& exec, StageFailure failure) {
   if (context_.connection >= 0) Send(context_.connection, &message, sizeof message);
   CloseFd(exec.plan);
   CloseFd(exec.program);
+  CloseFd(exec.input);
   if (exec.slot.group != 0) KillGroup(exec.slot);
   CloseSlot(exec.slot);
   exec.state = State::kLingering;  // Until its group is empty.

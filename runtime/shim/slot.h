@@ -22,7 +22,7 @@ struct Slot {
 };
 
 // From the shim to a slot. kConfine comes with the filter, once the root stands; kRun with the
-// ExecPlan, and the program where the plan says so.
+// ExecPlan, and what else ExecPlan names.
 enum class SlotOrder : uint32_t { kConfine = 1, kRun = 2 };
 
 struct SlotMessage {
