@@ -37,13 +37,13 @@ MountSpec Mount(const char* type, const char* target, uint64_t flags, std::strin
 }
 
 void AddDev(const Profile& profile, LayerSet layers, std::vector<MountSpec>& mounts) {
-  // Without its own, a sandbox sees the launch program's whole device template writable.
-  const uint64_t flags = layers.has(Layer::kFreshDev) ? 0 : MS_NOSUID;
-  mounts.push_back({MountOp::kBind, "/template/dev", "/stage/dev", "", "", flags});
+  if (!layers.has(Layer::kFreshDev)) return;  // What the image has, then.
+  mounts.push_back({MountOp::kBind, "/template/dev", "/stage/dev", "", "", 0});
   mounts.push_back(Mount("devpts", "/stage/dev/pts", MS_NOSUID | MS_NOEXEC,
                          "newinstance,mode=620,ptmxmode=666,gid=5"));
   mounts.push_back(
       Mount("tmpfs", "/stage/dev/shm", kPlain, absl::StrCat("mode=1777,size=", profile.shm_bytes)));
+  if (!layers.has(Layer::kIpcNamespace)) return;
   mounts.push_back(Mount("mqueue", "/stage/dev/mqueue", kPlain));
 }
 
@@ -95,10 +95,14 @@ uint64_t NamespaceFlags(const Profile& profile, LayerSet layers) {
   return flags;
 }
 
+// proc, sysfs, mqueue and cgroup2 show a namespace each, which must be the sandbox's own before its
+// root may mount them. Where it is not, the launch program's are bound, or there is none.
 std::vector<MountSpec> EarlyMounts(const Profile& profile, LayerSet layers) {
   std::vector<MountSpec> mounts;
   AddDev(profile, layers, mounts);
-  mounts.push_back(Mount("proc", "/stage/proc", kPlain));
+  mounts.push_back(layers.has(Layer::kPidNamespace)
+                       ? Mount("proc", "/stage/proc", kPlain)
+                       : MountSpec{MountOp::kBind, "/proc", "/stage/proc", "", "", 0});
   AddMasks(profile, layers, "proc/", mounts);
   return mounts;
 }
@@ -106,9 +110,13 @@ std::vector<MountSpec> EarlyMounts(const Profile& profile, LayerSet layers) {
 std::vector<MountSpec> LateMounts(const Profile& profile, LayerSet layers) {
   std::vector<MountSpec> mounts;
   const uint64_t sys_flags = kPlain | (layers.has(Layer::kSysReadOnly) ? MS_RDONLY : 0);
-  mounts.push_back(Mount("sysfs", "/stage/sys", sys_flags));
+  mounts.push_back(layers.has(Layer::kNetNamespace)
+                       ? Mount("sysfs", "/stage/sys", sys_flags)
+                       : MountSpec{MountOp::kBind, "/sys", "/stage/sys", "", "", sys_flags});
   const uint64_t group_flags = kPlain | (layers.has(Layer::kCgroupReadOnly) ? MS_RDONLY : 0);
-  mounts.push_back(Mount("cgroup2", "/stage/sys/fs/cgroup", group_flags));
+  if (layers.has(Layer::kCgroupNamespace)) {
+    mounts.push_back(Mount("cgroup2", "/stage/sys/fs/cgroup", group_flags));
+  }
   AddMasks(profile, layers, "sys/", mounts);
   return mounts;
 }
@@ -122,6 +130,7 @@ std::vector<AttachSpec> RootMounts(const RootSpec& root, LayerSet layers) {
                         .index = static_cast<uint32_t>(i)});
   }
   for (const char* name : {"dev", "proc", "sys"}) {
+    if (name == absl::string_view("dev") && !layers.has(Layer::kFreshDev)) continue;
     attaches.push_back(
         {.kind = AttachKind::kStaged, .source = absl::StrCat("/stage/", name), .target = name});
   }
@@ -157,7 +166,7 @@ std::string BuildPreparePlan(const Profile& profile, LayerSet layers) {
   plan.flags = (layers.has(Layer::kSessionKeyring) ? kPrepareSessionKeyring : 0) |
                (layers.has(Layer::kOwnSession) ? kPrepareOwnSession : 0) |
                (layers.has(Layer::kNoNewPrivileges) ? kPrepareNoNewPrivileges : 0);
-  plan.capabilities = layers.has(Layer::kCapabilities) ? profile.capabilities : ~uint64_t{0};
+  plan.capabilities = RootCapabilities(profile, layers);
   plan.root_bytes = static_cast<uint64_t>(profile.root_bytes);
   plan.root_inodes = static_cast<uint64_t>(profile.root_inodes);
   plan.early_mounts = early;
@@ -175,7 +184,8 @@ std::string BuildLaunchPlan(const RootSpec& root, LayerSet layers) {
                         attach.attributes});
   }
   const PlanArray array = writer.AddArray<PlanAttach>(attaches);
-  const PlanString hostname = writer.AddString(root.hostname);
+  const PlanString hostname =
+      layers.has(Layer::kUtsNamespace) ? writer.AddString(root.hostname) : 0;
   LaunchPlan& plan = writer.fixed();
   plan.hostname = hostname;
   plan.layer_count = root.layers;
@@ -184,6 +194,10 @@ std::string BuildLaunchPlan(const RootSpec& root, LayerSet layers) {
                (layers.has(Layer::kIdShift) ? kLaunchShiftLayers : 0);
   plan.attaches = array;
   return std::move(writer).Finish();
+}
+
+uint64_t RootCapabilities(const Profile& profile, LayerSet layers) {
+  return layers.has(Layer::kCapabilities) ? profile.capabilities : ~uint64_t{0};
 }
 
 std::vector<PlanRlimit> ExecRlimits(const Profile& profile, LayerSet layers) {

@@ -14,11 +14,17 @@
 namespace sandboxd {
 
 // The layers that a sandbox gets. All of them, always; tests leave one out to show that its test
-// turns red then.
+// turns red then. The kernel lets the root of a user namespace mount only in a mount namespace of
+// its own and shift ids only to its own, so: no mount namespace, no user namespace; no user
+// namespace, no id shift.
 class LayerSet {
  public:
   static LayerSet All() { return LayerSet(~uint64_t{0}); }
-  LayerSet Without(Layer layer) const { return LayerSet(bits_ & ~Bit(layer)); }
+  LayerSet Without(Layer layer) const {
+    const LayerSet rest(bits_ & ~Bit(layer));
+    if (layer == Layer::kMountNamespace) return rest.Without(Layer::kUserNamespace);
+    return layer == Layer::kUserNamespace ? rest.Without(Layer::kIdShift) : rest;
+  }
   bool has(Layer layer) const { return (bits_ & Bit(layer)) != 0; }
 
  private:
@@ -78,6 +84,9 @@ std::vector<AttachSpec> RootMounts(const RootSpec& root, LayerSet layers);
 
 std::string BuildPreparePlan(const Profile& profile, LayerSet layers);
 std::string BuildLaunchPlan(const RootSpec& root, LayerSet layers);
+
+// The capabilities of root inside: the profile's.
+uint64_t RootCapabilities(const Profile& profile, LayerSet layers);
 
 // The resource limits of a profile's execs, none above what this process could itself set.
 std::vector<PlanRlimit> ExecRlimits(const Profile& profile, LayerSet layers);

@@ -105,7 +105,7 @@ inline constexpr uint32_t kLaunchShiftLayers = 2;  // idmapped lower layers
 // layers from top to bottom, then the detached mounts of kPassed.
 struct LaunchPlan {
   PlanHeader header;
-  PlanString hostname;
+  PlanString hostname;  // None: it stays.
   uint32_t layer_count;
   uint64_t root_attributes;  // MOUNT_ATTR_* of the root mount.
   uint32_t flags;            // kLaunch*
@@ -119,7 +119,8 @@ struct LaunchPlan {
 inline constexpr uint32_t kExecStdinPipe = 1;
 inline constexpr uint32_t kExecProgramFd = 2;  // Run the second descriptor instead of a file.
 
-// Descriptors of the exec message: this plan, and with kExecProgramFd the program.
+// Descriptors of the exec message: this plan, with kExecProgramFd the program, and then optionally
+// what the program gets as standard input.
 struct ExecPlan {
   PlanHeader header;
   uint32_t flags;  // kExec*

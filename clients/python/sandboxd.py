@@ -376,6 +376,11 @@ class Sandbox(Closing):
     def info(self) -> dict[str, Any]:
         return self.client.call("sandbox.info", sandbox=self.id)["sandbox"]
 
+    def report(self) -> list[dict[str, Any]]:
+        """Each layer of isolation as a probe inside measures it: {"name", "in_force", "evidence"};
+        in_force is None where the profile does not have the layer."""
+        return self.client.call("sandbox.report", sandbox=self.id)["layers"]
+
     def events(self, **options: Any) -> Iterator[dict[str, Any]]:
         """As Client.events(), of this sandbox."""
         return self.client.events(sandbox=self.id, **options)

@@ -101,6 +101,7 @@ void Execs::Start(const ExecMessage& message, FdList& fds) {
   exec->number = message.exec;
   exec->plan = fds.Take(0);
   exec->program = fds.Take(1);
+  exec->input = fds.Take(2);
   exec->grace = message.grace_ms * 1000;
   exec->timeout = message.timeout_ms * 1000;
   if (message.exec > last_number_) last_number_ = message.exec;
@@ -136,9 +137,9 @@ void Execs::Attempt(Exec& exec) {
   ++exec.attempts;
   if (!TakeSlot(exec.slot, failure)) return Fail(exec, failure);
   const SlotOrder order = SlotOrder::kRun;
-  const int passed[] = {exec.plan, exec.program};
-  const int error =
-      Send(exec.slot.control, &order, sizeof order, passed, exec.program >= 0 ? 2 : 1);
+  const int passed[] = {exec.plan, exec.program, exec.input};
+  const size_t count = exec.program < 0 ? 1 : exec.input < 0 ? 2 : 3;
+  const int error = Send(exec.slot.control, &order, sizeof order, passed, count);
   if (error != 0) return Fail(exec, {Stage::kInterference, error, 0});
   exec.state = State::kStarting;
   exec.deadline = MonotonicMicros() + kStartLimit;
@@ -176,7 +177,8 @@ void Execs::Started(Exec& exec) {
   if (context_.connection >= 0) {
     Send(context_.connection, &message, sizeof message, passed, count);
   }
-  for (int* fd : {&exec.slot.control, &exec.slot.stdin_write, &exec.plan, &exec.program}) {
+  for (int* fd :
+       {&exec.slot.control, &exec.slot.stdin_write, &exec.plan, &exec.program, &exec.input}) {
     CloseFd(*fd);
   }
   next_refill_ = exec.started + (eager_ ? 0 : kRefillAfterStart);
@@ -190,6 +192,7 @@ void Execs::Fail(Exec& exec, StageFailure failure) {
   if (context_.connection >= 0) Send(context_.connection, &message, sizeof message);
   CloseFd(exec.plan);
   CloseFd(exec.program);
+  CloseFd(exec.input);
   if (exec.slot.group != 0) KillGroup(exec.slot);
   CloseSlot(exec.slot);
   exec.state = State::kLingering;  // Until its group is empty.

@@ -75,6 +75,7 @@ class Execs {
     bool stdin_pipe;
     int plan;  // Kept until the exec runs, for another attempt.
     int program;
+    int input;
   };
 
   Exec* Find(uint64_t number);

@@ -133,9 +133,11 @@ class Init {
 
   void BuildRoot(const PlanView& view, FdList& fds) {
     const LaunchPlan& plan = *view.As<LaunchPlan>();
-    const char* hostname = view.String(plan.hostname);
-    Check(Stage::kHostname, hostname == nullptr ? EBADMSG : 0);
-    Check(Stage::kHostname, Result(sethostname(hostname, strlen(hostname))));
+    if (plan.hostname != 0) {
+      const char* hostname = view.String(plan.hostname);
+      Check(Stage::kHostname, hostname == nullptr ? EBADMSG : 0);
+      Check(Stage::kHostname, Result(sethostname(hostname, strlen(hostname))));
+    }
     const int root = fds.Take(2);
     Check(Stage::kAttachRoot,
           Result(move_mount(root, "", AT_FDCWD, kStageRoot, MOVE_MOUNT_F_EMPTY_PATH)));
@@ -244,15 +246,13 @@ class Init {
   // The order is the argument: the filter is last, so it need not allow what comes before; what
   // follows it needs write, pause and exit only.
   [[noreturn]] void Confine(int filter) {
-    const PreparePlan& plan = *plan_.As<PreparePlan>();
     const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (int fd = 0; null >= 0 && fd < 3; ++fd) dup2(null, fd);
     CloseAllBut({link_, filter});
     signal(SIGCHLD, SIG_IGN);  // Orphans that come to init are reaped by the kernel.
     Check(Stage::kCapabilities, SetCapabilities(0));
-    if ((plan.flags & kPrepareNoNewPrivileges) != 0) {
-      Check(Stage::kNoNewPrivileges, SetNoNewPrivileges());
-    }
+    // Without capabilities the kernel takes a filter only from a process that has this.
+    Check(Stage::kNoNewPrivileges, SetNoNewPrivileges());
     Check(Stage::kSeccomp, LoadSeccompFilter(filter));
     watch_.Lap(Stage::kSeccomp);
     Report(InitStep::kReady);

@@ -74,6 +74,7 @@ StageFailure Prepare(Context& context) {
   if (const int error = CloneInit(context); error != 0) return {Stage::kCloneInit, error, 0};
   context.watch.Lap(Stage::kCloneInit);
   for (const char* file : {"/uid_map", "/gid_map"}) {
+    if ((namespaces & CLONE_NEWUSER) == 0) break;
     if (const int error = WriteIdMap(context, file); error != 0) return {Stage::kIdMaps, error, 0};
   }
   context.user_namespace = OpenNamespace(context, "/ns/user");

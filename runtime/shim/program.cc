@@ -34,7 +34,8 @@ class Program {
     Report({});
     Await(SlotOrder::kRun, fds);
     const int plan = fds.Take(0);
-    Execute(plan, fds.Take(1));
+    const int program = fds.Take(1);
+    Execute(plan, program, fds.Take(2));
   }
 
  private:
@@ -98,13 +99,17 @@ class Program {
     Check(Stage::kSeccomp, LoadSeccompFilter(start_.filter));
   }
 
-  [[noreturn]] void Execute(int plan_fd, int program) {
+  [[noreturn]] void Execute(int plan_fd, int program, int input) {
     Check(Stage::kReadPlan, plan_.Map(plan_fd, PlanKind::kExec, sizeof(ExecPlan)));
     const ExecPlan& plan = *plan_.As<ExecPlan>();
     char** argv = Pointers(plan.argv);
     char** env = Pointers(plan.env);
     Check(Stage::kReadPlan, argv == nullptr || env == nullptr || argv[0] == nullptr ? EBADMSG : 0);
-    if ((plan.flags & kExecStdinPipe) == 0) Check(Stage::kStdin, NullStdin());
+    if (input >= 0) {
+      Check(Stage::kStdin, Result(dup2(input, STDIN_FILENO)));
+    } else if ((plan.flags & kExecStdinPipe) == 0) {
+      Check(Stage::kStdin, NullStdin());
+    }
 
     User user = {};
     const UserFailure failure = FindUser(plan_, plan, user);

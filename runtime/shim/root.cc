@@ -48,7 +48,8 @@ int MountOverlay(const FdList& fds, uint32_t layers, int upper) {
   out = stpcpy(
       out, FormatNumber(part, ",upperdir=/proc/self/fd/", static_cast<uint64_t>(upper), "/upper"));
   stpcpy(out, FormatNumber(part, ",workdir=/proc/self/fd/", static_cast<uint64_t>(upper), "/work"));
-  return Result(mount("sandbox", kWorkRoot, "overlay", MS_NOSUID | MS_NODEV, options));
+  // What attributes the root has the plan says, to the clone that init gets.
+  return Result(mount("sandbox", kWorkRoot, "overlay", 0, options));
 }
 
 int HandOver(const Context& context, const LaunchPlan& plan, FdList& fds) {

@@ -23,7 +23,7 @@ struct Slot {
   int32_t pid_inside = 0;  // 0 until the slot has said that it is confined.
 };
 
-// From the shim to a slot. kRun comes with the ExecPlan, and the program where the plan says so.
+// From the shim to a slot. kRun comes with the ExecPlan, and what else ExecPlan names.
 enum class SlotOrder : uint32_t { kEnter = 1, kRun = 2 };
 
 // From a slot to the shim: once it is confined, with no failure; after kRun, the end of the channel

@@ -242,6 +242,30 @@ int Info(const Options& options) {
   return 0;
 }
 
+int Report(const Options& options) {
+  auto client = Connect(options);
+  if (!client.ok()) return Failed(client);
+  const auto reply = client->Call("sandbox.report", {{"sandbox", options.id}});
+  if (!reply.ok()) return Failed(reply);
+  int code = 0;
+  std::vector<std::vector<std::string>> rows = {{"LAYER", "IN FORCE", "EVIDENCE"}};
+  for (const json& layer : (*reply)["layers"]) {
+    const json& in_force = layer["in_force"];
+    if (in_force == false) code = 1;
+    rows.push_back({Text(layer["name"]),
+                    in_force.is_null() ? "not in profile"
+                    : in_force == true ? "yes"
+                                       : "NO",
+                    Text(layer["evidence"])});
+  }
+  if (options.output == "json") {
+    PrintJson(*reply);
+  } else {
+    PrintTable(rows);
+  }
+  return code;
+}
+
 int Kill(const Options& options) {
   auto client = Connect(options);
   if (!client.ok()) return Failed(client);

@@ -39,6 +39,7 @@ int Run(const Options& options);
 int Exec(const Options& options);
 int List(const Options& options);
 int Info(const Options& options);
+int Report(const Options& options);  // 1 where a layer of the profile is not in force.
 int Kill(const Options& options);
 int Wait(const Options& options);
 int Events(const Options& options);

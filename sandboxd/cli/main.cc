@@ -130,6 +130,12 @@ class CommandLine {
     CLI::App* info = Add("info", "inspect", "Everything about a sandbox", "  sandboxctl info ID",
                          sandboxd::cli::Info);
     info->add_option("id", options_.id, "Sandbox")->required();
+    CLI::App* report = Add("report", nullptr, "Measure a sandbox's isolation from inside",
+                           "  sandboxctl report ID\n"
+                           "  sandboxctl report ID -o json\n"
+                           "The exit status is 1 if a layer that the profile has is not in force.",
+                           sandboxd::cli::Report);
+    report->add_option("id", options_.id, "Sandbox")->required();
     CLI::App* events = Add("events", nullptr, "Follow what happens, one JSON a line",
                            "  sandboxctl events --after 0", sandboxd::cli::Events);
     events->add_option("id", options_.id, "Only this sandbox");

@@ -103,6 +103,8 @@ const std::vector<Key>& Keys() {
        "Events kept for subscribers that come later."},
       {"limits", "timeout_max_ms", Limit(&Limits::timeout_max_ms, 1, 3153600000000), true,
        "The longest time to live that a create may ask for."},
+      {"limits", "report_timeout_ms", Limit(&Limits::report_timeout_ms, 1, 600'000), true,
+       "How long the isolation probe of a report may run inside."},
       {"limits", "tmpfs_mounts", Limit(&Limits::tmpfs_mounts, 0, 64), true,
        "Extra tmpfs mounts of one sandbox."},
       {"limits", "tmpfs_bytes", Limit(&Limits::tmpfs_bytes, 4096, int64_t{1} << 50), true,

@@ -29,6 +29,7 @@ struct Limits {
   int64_t ended_kept = 256;
   int64_t events_ring = 4096;
   int64_t timeout_max_ms = 30LL * 24 * 3600 * 1000;
+  int64_t report_timeout_ms = 5000;
   int64_t tmpfs_mounts = 16;
   int64_t tmpfs_bytes = 1LL << 30;  // Of one requested tmpfs.
 };

@@ -97,6 +97,7 @@ absl::Status Daemon::SetUp(LayerSet layers) {
                                                   static_cast<uint32_t>(config_.id_ranges)));
   ids_ = std::make_unique<IdRanges>(std::move(ids));
   ASSIGN_OR_RETURN(launcher_, Launcher::Create(*loop_, scratch));
+  ASSIGN_OR_RETURN(prober_, Prober::Create());
   host_ = std::make_unique<BoxHost>(BoxHost{*loop_, *launcher_, *cgroups_, *ids_, boxes});
   sandboxes_ = std::make_unique<Sandboxes>(*host_, events_, config_, layers);
   RETURN_IF_ERROR(sandboxes_->Start());

@@ -9,6 +9,7 @@
 #include "runtime/cgroup.h"
 #include "runtime/id_ranges.h"
 #include "runtime/launcher.h"
+#include "runtime/prober.h"
 #include "sandboxd/server/config.h"
 #include "sandboxd/server/connection.h"
 #include "sandboxd/server/events.h"
@@ -56,6 +57,7 @@ class Daemon : public RequestHandler {
   absl::Status SandboxKill(Connection&, uint64_t stream, const nlohmann::json& params);
   absl::Status SandboxWait(Connection&, uint64_t stream, const nlohmann::json& params);
   absl::Status SandboxEvents(Connection&, uint64_t stream, const nlohmann::json& params);
+  absl::Status SandboxReport(Connection&, uint64_t stream, const nlohmann::json& params);
   absl::Status ExecStart(Connection&, uint64_t stream, const nlohmann::json& params);
   absl::Status ExecSignal(Connection&, uint64_t stream, const nlohmann::json& params);
   absl::Status ExecWait(Connection&, uint64_t stream, const nlohmann::json& params);
@@ -71,6 +73,7 @@ class Daemon : public RequestHandler {
   std::unique_ptr<CgroupTree> cgroups_;
   std::unique_ptr<IdRanges> ids_;
   std::unique_ptr<Launcher> launcher_;
+  std::unique_ptr<Prober> prober_;
   std::unique_ptr<BoxHost> host_;
   std::unique_ptr<Sandboxes> sandboxes_;
   std::map<Connection*, std::unique_ptr<Connection>> connections_;

@@ -8,6 +8,7 @@
 #include "runtime/user_ref.h"
 #include "sandboxd/server/daemon.h"
 #include "sandboxd/server/exec_stream.h"
+#include "sandboxd/server/report_stream.h"
 #include "sandboxd/server/sandbox_json.h"
 #include "sandboxd/version.h"
 #include "sandboxd/wire/bytes.h"
@@ -126,12 +127,18 @@ absl::StatusOr<json> Daemon::OnHello(const json& hello) {
 }
 
 void Daemon::OnRequest(Connection& connection, uint64_t stream, const json& request) {
-  static const std::map<std::string, Handler>* handlers = new std::map<std::string, Handler>{
-      {"daemon.info", &Daemon::DaemonInfo},       {"sandbox.create", &Daemon::SandboxCreate},
-      {"sandbox.list", &Daemon::SandboxList},     {"sandbox.info", &Daemon::SandboxInfo},
-      {"sandbox.kill", &Daemon::SandboxKill},     {"sandbox.wait", &Daemon::SandboxWait},
-      {"sandbox.events", &Daemon::SandboxEvents}, {"exec.start", &Daemon::ExecStart},
-      {"exec.signal", &Daemon::ExecSignal},       {"exec.wait", &Daemon::ExecWait}};
+  static const std::map<std::string, Handler>* handlers =
+      new std::map<std::string, Handler>{{"daemon.info", &Daemon::DaemonInfo},
+                                         {"sandbox.create", &Daemon::SandboxCreate},
+                                         {"sandbox.list", &Daemon::SandboxList},
+                                         {"sandbox.info", &Daemon::SandboxInfo},
+                                         {"sandbox.kill", &Daemon::SandboxKill},
+                                         {"sandbox.wait", &Daemon::SandboxWait},
+                                         {"sandbox.events", &Daemon::SandboxEvents},
+                                         {"sandbox.report", &Daemon::SandboxReport},
+                                         {"exec.start", &Daemon::ExecStart},
+                                         {"exec.signal", &Daemon::ExecSignal},
+                                         {"exec.wait", &Daemon::ExecWait}};
   static const json* empty = new json(json::object());
   wire::FieldReader reader(request, "request");
   const std::string op = reader.RequiredString("op");
@@ -323,6 +330,17 @@ absl::Status Daemon::SandboxEvents(Connection& connection, uint64_t stream, cons
   return absl::OkStatus();
 }
 
+absl::Status Daemon::SandboxReport(Connection& connection, uint64_t stream, const json& params) {
+  wire::FieldReader reader(params, "params");
+  const std::string reference = reader.RequiredString("sandbox");
+  RETURN_IF_ERROR(reader.Finish());
+  ASSIGN_OR_RETURN(Sandbox * sandbox, sandboxes_->Find(connection.peer().uid, reference));
+  auto report = std::make_unique<ReportStream>(connection, stream, *sandboxes_, *sandbox);
+  RETURN_IF_ERROR(report->Start(*prober_));
+  connection.OpenStream(stream, std::move(report));
+  return absl::OkStatus();
+}
+
 absl::Status Daemon::ExecStart(Connection& connection, uint64_t stream, const json& params) {
   wire::FieldReader reader(params, "params");
   const std::string reference = reader.RequiredString("sandbox");
@@ -347,8 +365,7 @@ absl::Status Daemon::ExecStart(Connection& connection, uint64_t stream, const js
   ASSIGN_OR_RETURN(spec.user, ParseUserRef(user.empty() ? defaults.user : user));
   if (spec.cwd.empty()) spec.cwd = defaults.cwd;
   spec.stdin_pipe = input == "pipe";
-  spec.capabilities = sandbox->profile().capabilities;
-  spec.rlimits = sandboxes_->ExecRlimitsOf(*sandbox);
+  sandboxes_->Confine(*sandbox, spec);
   auto exec = std::make_unique<ExecStream>(connection, stream, *sandboxes_, *sandbox);
   RETURN_IF_ERROR(exec->Start(std::move(request)));
   connection.OpenStream(stream, std::move(exec));

@@ -113,8 +113,9 @@ absl::StatusOr<uint64_t> Sandbox::StartExec(ExecRequest request, ExecObserver* o
   message.timeout_ms = request.timeout_ms;
   message.grace_ms = request.grace_ms;
   message.stdin_pipe = request.spec.stdin_pipe ? 1 : 0;
-  const int fds[] = {file.get(), request.program.get()};
-  RETURN_IF_ERROR(box_->Exec(message, absl::MakeConstSpan(fds, request.spec.program_fd ? 2 : 1)));
+  const int fds[] = {file.get(), request.program, request.input};
+  const size_t count = !request.spec.program_fd ? 1 : request.input < 0 ? 2 : 3;
+  RETURN_IF_ERROR(box_->Exec(message, absl::MakeConstSpan(fds, count)));
   Exec& exec = execs_[next_exec_];
   exec.observer = observer;
   exec.program = request.spec.argv[0];

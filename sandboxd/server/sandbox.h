@@ -77,7 +77,8 @@ class Sandbox : public Box::Delegate {
     ExecSpec spec;
     uint64_t timeout_ms = 0;
     uint64_t grace_ms = 1000;
-    UniqueFd program;  // With spec.program_fd.
+    int program = -1;  // With spec.program_fd: the caller's, needed only during the call.
+    int input = -1;    // As above: its standard input, unless that is to be /dev/null.
   };
   // The observer hears of the start or failure later, never from within the call.
   absl::StatusOr<uint64_t> StartExec(ExecRequest request, ExecObserver* observer);

@@ -72,6 +72,11 @@ absl::Status Sandboxes::CompileProfile(const Profile& profile) {
   return absl::OkStatus();
 }
 
+void Sandboxes::Confine(const Sandbox& sandbox, ExecSpec& spec) const {
+  spec.capabilities = RootCapabilities(sandbox.profile(), layers_);
+  spec.rlimits = profiles_.at(sandbox.profile().name).exec_rlimits;
+}
+
 std::vector<std::string> Sandboxes::images() const {
   std::vector<std::string> names;
   if (host_image_ != nullptr && config_.host_image) names.emplace_back("host");

@@ -61,10 +61,8 @@ class Sandboxes : public Sandbox::Owner {
   // Those `uid` may see, oldest first.
   std::vector<const Sandbox*> Visible(uid_t uid) const;
   const std::deque<Ended>& ended() const { return ended_; }
-  // The resource limits of a sandbox's execs.
-  const std::vector<PlanRlimit>& ExecRlimitsOf(const Sandbox& sandbox) const {
-    return profiles_.at(sandbox.profile().name).exec_rlimits;
-  }
+  // Gives an exec the capabilities and resource limits of its sandbox's profile.
+  void Confine(const Sandbox& sandbox, ExecSpec& spec) const;
   size_t pool_ready() const { return pool_.ready(); }
   std::vector<std::string> images() const;
   nlohmann::json Describe(const Sandbox& sandbox) const;

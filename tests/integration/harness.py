@@ -19,7 +19,8 @@ CGROUP_MOUNT = next(
 
 
 class Daemon:
-    def __init__(self, pool=2, extra=""):
+    def __init__(self, pool=2, extra="", program=("sandboxd",)):
+        self.program = program
         self.dir = tempfile.mkdtemp(prefix="sandboxd-test-")
         self.group = os.path.basename(self.dir)
         self.socket = f"{self.dir}/run/s.sock"
@@ -40,7 +41,9 @@ class Daemon:
     def start(self):
         self.log = open(f"{self.dir}/log", "ab")
         self.process = subprocess.Popen(
-            [f"{BIN}/sandboxd", "--config", self.config], stderr=self.log, stdin=subprocess.DEVNULL
+            [f"{BIN}/{self.program[0]}", *self.program[1:], "--config", self.config],
+            stderr=self.log,
+            stdin=subprocess.DEVNULL,
         )
         deadline = time.monotonic() + 10
         while time.monotonic() < deadline:

@@ -243,6 +243,19 @@ class ExecTest(unittest.TestCase):
         self.assertEqual((result.exit_code, result.signal), (3, None))
         self.assertEqual((result.stdout, result.stderr), (b"out\xff", b"err"))
 
+    def test_a_report_is_its_layers(self):
+        layers = [{"name": "seccomp", "in_force": True, "evidence": "mode 2"},
+                  {"name": "time_namespace", "in_force": None, "evidence": ""}]
+
+        def script(peer):
+            peer.greet()
+            stream, params = peer.take("sandbox.report")
+            assert params == {"sandbox": "4f"}, params
+            peer.send_frame(REPLY, 0, stream, {"id": "4f", "layers": layers})
+
+        with scripted(script) as client:
+            self.assertEqual(sandboxd.Sandbox(client, "4f").report(), layers)
+
     def test_argv_is_never_one_string(self):
         with scripted(lambda peer: peer.greet()) as client:
             with self.assertRaises(TypeError):
