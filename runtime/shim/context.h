@@ -32,16 +32,20 @@ struct Context {
   int init_link = -1;
   int user_namespace = -1;
   int mount_namespace = -1;
-  int upper = -1;  // The file system that the root's upper and work directories are on.
+  pid_t namespaces_pid = -1;  // Of the process that makes the late ones.
+  int upper = -1;             // The file system that the root's upper and work directories are on.
+  PlanView launch;            // Of the root that is built and not handed over yet.
+  int root = -1;
 
   Stopwatch watch;
 };
 
 inline MessageHeader Header(MessageType type) { return {type, kShimProtocolVersion}; }
 
-// Makes init and the namespaces around it (prepare.cc). On failure init may exist; the caller tears
-// down.
-StageFailure Prepare(Context& context);
+// Makes init and the namespaces around it, which goes on after BeginPrepare() until FinishPrepare()
+// (prepare.cc). On failure init may exist; the caller tears down.
+StageFailure BeginPrepare(Context& context);
+StageFailure FinishPrepare(Context& context);
 
 // Waits until init runs confined on its root (prepare.cc).
 StageFailure AwaitReady(Context& context);
@@ -49,9 +53,10 @@ StageFailure AwaitReady(Context& context);
 // Makes the upper layer of the root (root.cc).
 int MakeUpper(Context& context);
 
-// Makes the root from the plan's layers and sends it to init (root.cc). `fds` are those of the
-// launch message.
-StageFailure SendRoot(Context& context, FdList& fds);
+// Makes the root from the plan's layers, and sends it to init when that has staged its mounts
+// (root.cc). `fds` are those of the launch message.
+StageFailure BuildRoot(Context& context, FdList& fds);
+StageFailure HandRootOver(Context& context, FdList& fds);
 
 }  // namespace sandboxd::shim
 

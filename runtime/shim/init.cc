@@ -65,6 +65,11 @@ class Init {
   void Await(InitOrder expected, FdList& fds) {
     InitOrder order;
     if (Receive(link_, &order, sizeof order, fds, /*wait=*/true) <= 0) _exit(0);
+    if (order == InitOrder::kJoin && expected == InitOrder::kGo) {
+      namespaces_ = fds;
+      fds.count = 0;
+      return Await(expected, fds);
+    }
     Check(Stage::kReadPlan, order == expected ? 0 : EPROTO);
   }
 
@@ -83,12 +88,12 @@ class Init {
 
   // The namespaces that another process has made meanwhile (namespaces.h).
   void Join() {
-    FdList fds;
-    Await(InitOrder::kJoin, fds);
-    for (size_t i = 0; i < fds.count; ++i) {
-      Check(Stage::kNetworkNamespace, Result(setns(fds.fds[i], 0)));  // Of whichever kind it is.
+    if (namespaces_.count == 0) Await(InitOrder::kJoin, namespaces_);
+    for (size_t i = 0; i < namespaces_.count; ++i) {
+      // Of whichever kind it is.
+      Check(Stage::kNetworkNamespace, Result(setns(namespaces_.fds[i], 0)));
     }
-    fds.CloseAll();
+    namespaces_.CloseAll();
   }
 
   void StageMounts(const PlanArray& array, Stage stage) {
@@ -262,6 +267,7 @@ class Init {
   const int link_;
   const PlanView& plan_;
   Stopwatch watch_;
+  FdList namespaces_;  // That came before their turn.
 };
 
 }  // namespace

@@ -10,8 +10,9 @@
 
 namespace sandboxd::shim {
 
-// To init: kGo when its ids are mapped; kJoin with the late namespaces of the plan; kLaunch with
-// the LaunchPlan, init's filter, the root mount, then the mounts of AttachKind::kPassed.
+// To init: kGo when its ids are mapped and kJoin with the late namespaces, from two processes and
+// so in any order; kLaunch with the LaunchPlan, init's filter, the root mount, then the mounts of
+// AttachKind::kPassed.
 enum class InitOrder : uint32_t { kGo = 1, kJoin = 2, kLaunch = 3 };
 
 // From init to the shim.

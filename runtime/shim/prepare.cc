@@ -68,33 +68,36 @@ StageFailure AwaitInit(Context& context, InitStep step, Stage stage) {
 
 }  // namespace
 
-StageFailure Prepare(Context& context) {
+StageFailure BeginPrepare(Context& context) {
   const uint64_t namespaces = context.prepare.As<PreparePlan>()->namespaces;
   context.watch.Start();
   if (const int error = CloneInit(context); error != 0) return {Stage::kCloneInit, error, 0};
   context.watch.Lap(Stage::kCloneInit);
+  context.user_namespace = OpenNamespace(context, "/ns/user");
+  context.mount_namespace = OpenNamespace(context, "/ns/mnt");
+  if (context.user_namespace < 0 || context.mount_namespace < 0) return {Stage::kIdMaps, errno, 0};
+  context.namespaces_pid = StartNamespaces(context);
+  if (context.namespaces_pid < 0) return {Stage::kFork, -context.namespaces_pid, 0};
   for (const char* file : {"/uid_map", "/gid_map"}) {
     if ((namespaces & CLONE_NEWUSER) == 0) break;
     if (const int error = WriteIdMap(context, file); error != 0) return {Stage::kIdMaps, error, 0};
   }
-  context.user_namespace = OpenNamespace(context, "/ns/user");
-  context.mount_namespace = OpenNamespace(context, "/ns/mnt");
-  if (context.user_namespace < 0 || context.mount_namespace < 0) return {Stage::kIdMaps, errno, 0};
-  context.watch.Lap(Stage::kIdMaps);
   const InitOrder go = InitOrder::kGo;
   if (const int error = Send(context.init_link, &go, sizeof go); error != 0) {
     return {Stage::kIdMaps, error, 0};
   }
-  const pid_t late = StartNamespaces(context);  // After kGo: its own message is to be the second.
-  if (late < 0) return {Stage::kFork, -late, 0};
-  // While init works:
+  context.watch.Lap(Stage::kIdMaps);
   if (const int error = MakeUpper(context); error != 0) return {Stage::kUpper, error, 0};
   context.watch.Lap(Stage::kUpper);
   // For children only (setns(2)): slots are born into it. The shim stays outside.
   if ((namespaces & CLONE_NEWPID) != 0 && setns(context.init_pidfd, CLONE_NEWPID) < 0) {
     return {Stage::kEnterNamespaces, errno, 0};
   }
-  const StageFailure failure = FinishNamespaces(late);
+  return {};
+}
+
+StageFailure FinishPrepare(Context& context) {
+  const StageFailure failure = FinishNamespaces(context.namespaces_pid);
   if (failure.stage != Stage::kNone) return failure;
   return AwaitInit(context, InitStep::kStaged, Stage::kStageMounts);
 }

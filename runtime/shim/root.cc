@@ -52,23 +52,14 @@ int MountOverlay(const FdList& fds, uint32_t layers, int upper) {
   return Result(mount("sandbox", kWorkRoot, "overlay", 0, options));
 }
 
-int HandOver(const Context& context, const LaunchPlan& plan, FdList& fds) {
-  const int root = open_tree(AT_FDCWD, kWorkRoot, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+// The overlay as a detached mount that init will attach.
+int OpenRoot(const LaunchPlan& plan, int& root) {
+  root = open_tree(AT_FDCWD, kWorkRoot, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
   if (root < 0) return errno;
   mount_attr attributes = {};
   attributes.attr_set = plan.root_attributes;
   attributes.propagation = MS_PRIVATE;
-  if (mount_setattr(root, "", AT_EMPTY_PATH, &attributes, sizeof attributes) < 0) return errno;
-  int passed[kMaxFds];
-  size_t count = 0;
-  passed[count++] = fds.fds[0];
-  passed[count++] = context.init_filter;
-  passed[count++] = root;
-  for (size_t i = kFirstLayer + plan.layer_count; i < fds.count; ++i) passed[count++] = fds.fds[i];
-  const InitOrder order = InitOrder::kLaunch;
-  const int error = Send(context.init_link, &order, sizeof order, passed, count);
-  close(root);
-  return error;
+  return Result(mount_setattr(root, "", AT_EMPTY_PATH, &attributes, sizeof attributes));
 }
 
 }  // namespace
@@ -105,13 +96,13 @@ int MakeUpper(Context& context) {
   return 0;
 }
 
-StageFailure SendRoot(Context& context, FdList& fds) {
+StageFailure BuildRoot(Context& context, FdList& fds) {
   context.watch.Start();
-  PlanView view;
-  int error = fds.count < kFirstLayer ? EPROTO
-                                      : view.Map(fds.fds[0], PlanKind::kLaunch, sizeof(LaunchPlan));
+  int error = fds.count < kFirstLayer
+                  ? EPROTO
+                  : context.launch.Map(fds.fds[0], PlanKind::kLaunch, sizeof(LaunchPlan));
   if (error != 0) return {Stage::kReadPlan, error, 0};
-  const LaunchPlan& plan = *view.As<LaunchPlan>();
+  const LaunchPlan& plan = *context.launch.As<LaunchPlan>();
   if (plan.layer_count == 0 || plan.layer_count > kMaxLayers ||
       kFirstLayer + plan.layer_count > fds.count) {
     return {Stage::kReadPlan, EBADMSG, 0};
@@ -124,9 +115,26 @@ StageFailure SendRoot(Context& context, FdList& fds) {
   error = MountOverlay(fds, plan.layer_count, context.upper);
   close(context.upper);
   context.upper = -1;
+  if (error == 0) error = OpenRoot(plan, context.root);
   if (error != 0) return {Stage::kOverlay, error, 0};
   context.watch.Lap(Stage::kOverlay);
-  error = HandOver(context, plan, fds);
+  return {};
+}
+
+StageFailure HandRootOver(Context& context, FdList& fds) {
+  context.watch.Start();
+  const LaunchPlan& plan = *context.launch.As<LaunchPlan>();
+  int passed[kMaxFds];
+  size_t count = 0;
+  passed[count++] = fds.fds[0];
+  passed[count++] = context.init_filter;
+  passed[count++] = context.root;
+  for (size_t i = kFirstLayer + plan.layer_count; i < fds.count; ++i) passed[count++] = fds.fds[i];
+  const InitOrder order = InitOrder::kLaunch;
+  const int error = Send(context.init_link, &order, sizeof order, passed, count);
+  close(context.root);
+  context.root = -1;
+  context.launch.Unmap();
   if (error != 0) return {Stage::kSendRoot, error, 0};
   context.watch.Lap(Stage::kSendRoot);
   return {};

@@ -49,7 +49,12 @@ class Shim {
     Send(context_.connection, &message, sizeof message);
     if (failure.stage != Stage::kNone) End();
     context_.state = ShimState::kPrepared;
-    execs_.RefillSoon();
+    if (launch_fds_.count > 0) {
+      OnLaunch(launch_fds_);
+      launch_fds_.CloseAll();
+    } else {
+      execs_.RefillSoon();
+    }
     while (true) Step();
   }
 
@@ -72,7 +77,22 @@ class Shim {
     const int error = context_.prepare.Map(plan_fd_, PlanKind::kPrepare, sizeof(PreparePlan));
     close(plan_fd_);
     if (error != 0) return {Stage::kReadPlan, error, 0};
-    return Prepare(context_);
+    StageFailure failure = BeginPrepare(context_);
+    if (failure.stage == Stage::kNone) failure = BuildEarly();
+    if (failure.stage == Stage::kNone) failure = FinishPrepare(context_);
+    return failure;
+  }
+
+  // Where the launch was ordered already, its root is built while the preparation goes on.
+  StageFailure BuildEarly() {
+    MessageHeader header;
+    const long size =
+        Receive(context_.connection, &header, sizeof header, launch_fds_, /*wait=*/false);
+    if (size == -EAGAIN) return {};
+    if (size <= 0) End();
+    if (header.type == MessageType::kKill) OnKill();
+    if (header.type != MessageType::kLaunch || launch_fds_.count == 0) return {};
+    return BuildRoot(context_, launch_fds_);
   }
 
   void Step() {
@@ -211,7 +231,8 @@ class Shim {
   StageFailure Launch(FdList& fds) {
     if (context_.state != ShimState::kPrepared) return {Stage::kReadPlan, EBUSY, 0};
     StageFailure failure = execs_.Settle();
-    if (failure.stage == Stage::kNone) failure = SendRoot(context_, fds);
+    if (failure.stage == Stage::kNone && context_.root < 0) failure = BuildRoot(context_, fds);
+    if (failure.stage == Stage::kNone) failure = HandRootOver(context_, fds);
     if (failure.stage != Stage::kNone) return failure;
     execs_.MakeWaiting();
     failure = AwaitReady(context_);
@@ -251,6 +272,12 @@ class Shim {
   // with the processes that held them.
   StageFailure CleanUp() {
     const uint64_t deadline = MonotonicMicros() + kKillLimit;
+    // What keeps the sandbox's namespaces alive: they are to end with init, and not with the shim.
+    for (int* fd : {&context_.mount_namespace, &context_.user_namespace, &context_.init_pidfd,
+                    &context_.upper, &context_.root}) {
+      if (*fd >= 0) close(*fd);
+      *fd = -1;
+    }
     int error = WriteFileAt(context_.box, "cgroup.kill", "1");
     if (error != 0 && error != ENOENT) return {Stage::kKill, error, 0};
     context_.state = ShimState::kEnded;
@@ -272,10 +299,6 @@ class Shim {
   // The shim's mount namespace ends here, with the layers; otherwise its own exit would wait for
   // that.
   void DropMounts() {
-    for (int* fd : {&context_.upper, &context_.user_namespace}) {
-      if (*fd >= 0) close(*fd);
-      *fd = -1;
-    }
     if (zygote_mounts_ < 0) return;
     setns(zygote_mounts_, CLONE_NEWNS);
     close(zygote_mounts_);
@@ -325,6 +348,7 @@ class Shim {
   Context context_;
   Execs execs_{context_};
   InitExitedMessage init_exit_ = {};
+  FdList launch_fds_;  // Of a launch that came before the box was prepared.
   int plan_fd_ = -1;
   int signals_ = -1;
   int zygote_mounts_ = -1;
