@@ -153,6 +153,7 @@ std::string BuildPreparePlan(const Profile& profile, LayerSet layers) {
   };
   const auto array = [&](const std::vector<MountSpec>& specs) {
     std::vector<PlanMount> mounts;
+    mounts.reserve(specs.size());
     for (const MountSpec& mount : specs) {
       mounts.push_back({mount.op, text(mount.source), text(mount.target), text(mount.type),
                         text(mount.data), 0, mount.flags});

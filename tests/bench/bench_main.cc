@@ -31,6 +31,7 @@ absl::StatusOr<nlohmann::json> Alternate(const nlohmann::json& job) {
   const nlohmann::json& rows = job.at("rows");
   std::vector<std::unique_ptr<Work>> works;
   std::vector<std::map<std::string, std::vector<double>>> times(rows.size());
+  works.reserve(rows.size());
   for (const nlohmann::json& row : rows) {
     ASSIGN_OR_RETURN(std::unique_ptr<Work> work, MakeWork(row));
     works.push_back(std::move(work));
@@ -61,6 +62,7 @@ absl::StatusOr<nlohmann::json> Sustain(const nlohmann::json& job) {
   std::vector<std::atomic<int>> ended(static_cast<size_t>(seconds));
   std::vector<absl::Status> statuses(job.value("threads", size_t{2}));
   std::vector<std::thread> threads;
+  threads.reserve(statuses.size());
   for (absl::Status& status : statuses) {
     threads.emplace_back([&] {
       auto work = MakeWork(job.at("rows").at(0));
