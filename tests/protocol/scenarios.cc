@@ -55,7 +55,7 @@ std::string InputOf(const json& step) {
 
 class Player {
  public:
-  explicit Player(Client& client) : client_(client) {}
+  explicit Player(Client& client) : client_(client) { Save("run", "cpp"); }
 
   void Save(const std::string& name, const json& value) { saved_["$" + name] = value; }
   json Saved(const std::string& name) const { return saved_.at("$" + name); }
