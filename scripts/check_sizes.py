@@ -10,6 +10,8 @@ import sys
 from source_files import ROOT, tracked
 
 FILE_LINES = 500
+# One file on purpose: it is copied into other projects as it is.
+LONGER_FILES = {"clients/python/sandboxd.py": 620}
 FUNCTION_LINES = 70
 
 TOKEN = re.compile(
@@ -85,8 +87,9 @@ def main():
     for path in tracked(".h", ".cc", ".c", ".py"):
         text = (ROOT / path).read_text()
         count = text.count("\n")
-        if count > FILE_LINES:
-            report(path, count, f"file of {count} lines; at most {FILE_LINES}")
+        limit = LONGER_FILES.get(str(path), FILE_LINES)
+        if count > limit:
+            report(path, count, f"file of {count} lines; at most {limit}")
         if path.endswith(".py"):
             continue
         for line, name, lines in functions(text):
