@@ -50,7 +50,7 @@ class Init {
     InitReport report = {};
     report.step = step;
     report.failure = failure;
-    report.time_count = watch_.CopyTo(report.times);
+    report.time_count = watch_.TakeTo(report.times);
     // write, not send: the only output that init's filter allows.
     (void)!write(link_, &report, sizeof report);
   }

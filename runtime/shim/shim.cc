@@ -45,7 +45,7 @@ class Shim {
     message.header = Header(MessageType::kPrepared);
     message.failure = failure;
     message.init_pid = context_.init_pid;
-    message.time_count = context_.watch.CopyTo(message.times);
+    message.time_count = context_.watch.TakeTo(message.times);
     Send(context_.connection, &message, sizeof message);
     if (failure.stage != Stage::kNone) End();
     context_.state = ShimState::kPrepared;
@@ -220,7 +220,7 @@ class Shim {
     LaunchedMessage message = {};
     message.header = Header(MessageType::kLaunched);
     message.failure = Launch(fds);
-    message.time_count = context_.watch.CopyTo(message.times);
+    message.time_count = context_.watch.TakeTo(message.times);
     const bool failed = message.failure.stage != Stage::kNone;
     if (failed) CleanUp();
     if (!failed) context_.state = ShimState::kRunning;

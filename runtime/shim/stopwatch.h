@@ -2,19 +2,17 @@
 #define SANDBOXD_RUNTIME_SHIM_STOPWATCH_H_
 
 #include <string.h>
+#include <utility>
 
 #include "runtime/shim/sys.h"
 #include "runtime/stage_format.h"
 
 namespace sandboxd::shim {
 
-// Collects how long stages took: Lap() books the time since the last lap.
+// Collects how long stages took: Lap() books the time since the last lap or Start().
 class Stopwatch {
  public:
-  void Start() {
-    last_ = MonotonicMicros();
-    count_ = 0;
-  }
+  void Start() { last_ = MonotonicMicros(); }
   void Lap(Stage stage) {
     const uint64_t now = MonotonicMicros();
     Book({stage, static_cast<uint32_t>(now - last_)});
@@ -25,9 +23,10 @@ class Stopwatch {
     for (uint32_t i = 0; i < count && i < kMaxStageTimes; ++i) Book(times[i]);
     last_ = MonotonicMicros();
   }
-  uint32_t CopyTo(StageTime* out) const {
+  // Moves the laps out; returns how many they are.
+  uint32_t TakeTo(StageTime* out) {
     memcpy(out, times_, count_ * sizeof(StageTime));
-    return count_;
+    return std::exchange(count_, 0);
   }
 
  private:
