@@ -206,8 +206,13 @@ void Connection::Queue(wire::FrameType type, uint8_t flags, uint64_t stream,
 
 void Connection::Reply(uint64_t stream, const nlohmann::json& body) {
   const auto it = streams_.find(stream);
+  const std::string text = wire::DumpObject(body);
+  if (text.size() > wire::kMaxControlBytes) {
+    return Error(stream, ReasonError(absl::StatusCode::kResourceExhausted, "REPLY_TOO_LARGE",
+                                     "reply", "the answer does not fit into one frame"));
+  }
   if (it != streams_.end() && it->second == nullptr) streams_.erase(it);
-  Queue(wire::FrameType::kReply, 0, stream, wire::DumpObject(body));
+  Queue(wire::FrameType::kReply, 0, stream, text);
 }
 
 void Connection::Error(uint64_t stream, const absl::Status& status) {

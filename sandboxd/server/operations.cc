@@ -8,6 +8,7 @@
 #include "runtime/user_ref.h"
 #include "sandboxd/server/daemon.h"
 #include "sandboxd/server/exec_stream.h"
+#include "sandboxd/server/listing.h"
 #include "sandboxd/server/report_stream.h"
 #include "sandboxd/server/sandbox_json.h"
 #include "sandboxd/version.h"
@@ -214,45 +215,26 @@ absl::Status Daemon::SandboxCreate(Connection& connection, uint64_t stream, cons
 absl::Status Daemon::SandboxList(Connection& connection, uint64_t stream, const json& params) {
   wire::FieldReader reader(params, "params");
   const bool all = reader.Bool("all", false);
-  const std::string name = reader.String("name");
-  const std::string state = reader.String("state");
-  const std::string after = reader.String("after");
-  const int64_t limit = reader.Integer("limit", 1000, 1, 1000);
+  ListFilter filter;
+  filter.name = reader.String("name");
+  filter.state = reader.String("state");
+  filter.after = reader.String("after");
+  filter.limit = static_cast<size_t>(reader.Integer("limit", 1000, 1, 1000));
   const json* labels = reader.Value("labels");
   if (labels != nullptr && !labels->is_object()) reader.Fail("labels", "must be an object");
   RETURN_IF_ERROR(reader.Finish());
+  if (labels != nullptr) filter.labels = *labels;
   const uid_t uid = connection.peer().uid;
-  json rows = json::array();
-  json next = nullptr;
-  bool skipping = !after.empty();
-  const auto add = [&](const json& row) {
-    if (skipping) {
-      skipping = row["id"] != after;
-      return;
-    }
-    if (!next.is_null() || (!name.empty() && row["name"] != name) ||
-        (!state.empty() && row["state"] != state)) {
-      return;
-    }
-    if (labels != nullptr) {
-      for (const auto& [key, value] : labels->items()) {
-        const auto found = row["labels"].find(key);
-        if (found == row["labels"].end() || *found != value) return;
-      }
-    }
-    if (static_cast<int64_t>(rows.size()) == limit) {
-      next = rows.back()["id"];
-      return;
-    }
-    rows.push_back(row);
-  };
-  if (all) {
-    for (const Sandboxes::Ended& ended : sandboxes_->ended()) {
-      if (uid == 0 || uid == ended.owner) add(ended.row);
-    }
+  std::vector<ListEntry> entries;
+  for (const Sandboxes::Ended& ended : sandboxes_->ended()) {
+    if (!all || (uid != 0 && uid != ended.owner)) continue;
+    entries.push_back({ended.created_at, ended.id, [&ended] { return ended.row; }});
   }
-  for (const Sandbox* sandbox : sandboxes_->Visible(uid)) add(SandboxRow(*sandbox));
-  connection.Reply(stream, {{"sandboxes", std::move(rows)}, {"next", next}});
+  for (const Sandbox* sandbox : sandboxes_->Visible(uid)) {
+    entries.push_back(
+        {sandbox->created_at(), sandbox->id(), [sandbox] { return SandboxRow(*sandbox); }});
+  }
+  connection.Reply(stream, ListPage(std::move(entries), filter));
   return absl::OkStatus();
 }
 

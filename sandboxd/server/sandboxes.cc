@@ -342,6 +342,7 @@ void Sandboxes::Remove(const std::string& id, absl::string_view reason,
   }
   Ended ended{id,
               it->second->owner(),
+              it->second->created_at(),
               {absl::Now(), std::string(reason), message},
               SandboxRow(*it->second)};
   ended.row["state"] = "ended";

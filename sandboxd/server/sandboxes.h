@@ -27,6 +27,7 @@ class Sandboxes : public Sandbox::Owner {
   struct Ended {
     std::string id;
     uid_t owner;
+    absl::Time created_at;
     SandboxEnd end;
     nlohmann::json row;
   };
