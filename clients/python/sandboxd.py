@@ -446,7 +446,7 @@ class Process(Closing):
         self.pid: int = reply["pid"]
         self.exit: dict[str, Any] | None = None  # The protocol's Exit, once it came.
         self._client, self._sandbox, self._stream = client, sandbox, stream
-        self._stdin = stdin
+        self._stdin, self._refused = stdin, False
         self._done = False
 
     def close(self) -> None:
@@ -475,13 +475,15 @@ class Process(Closing):
                 self._client._streams.pop(self._stream, None)
                 if frame.type == ERROR:
                     raise SandboxError.from_body(frame.json())
+            elif frame.type == END and frame.flags == STDIN:
+                self._refused, until_writable = True, False
         return None
 
     def try_write(self, data: bytes) -> int:
         """Writes to stdin what credit and socket allow now; returns how many bytes that is."""
         if not self._stdin:
             raise ValueError("stdin is not a pipe, or was closed")
-        if self._done or self.exit is not None:
+        if self._done or self._refused or self.exit is not None:
             return len(data)  # Nobody reads it any more.
         state, connection = self._client._streams[self._stream], self._client.connection
         sent = 0

@@ -1,5 +1,6 @@
 #include "sandboxd/cli/exec.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/signalfd.h>
@@ -97,6 +98,7 @@ class ExecSession {
         break;
       case wire::FrameType::kEnd:
         if (frame.channel == wire::Channel::kStream) done_ = true;
+        if (frame.channel == wire::Channel::kStdin) LeaveInput();
         break;
       default:
         break;
@@ -116,6 +118,14 @@ class ExecSession {
     } else {
       code_ = body["exit_code"].get<int>();
     }
+  }
+
+  // Whoever writes to our standard input learns, by SIGPIPE, that nobody reads it.
+  void LeaveInput() {
+    input_ = false;
+    const int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (null >= 0) dup2(null, STDIN_FILENO);
+    if (null > STDIN_FILENO) close(null);
   }
 
   absl::Status OnInput() {

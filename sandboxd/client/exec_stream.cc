@@ -82,6 +82,11 @@ absl::StatusOr<ExecEvent> ExecStream::Next(absl::Duration timeout) {
   if (header.type == FrameType::kEnd) {
     if (header.flags == static_cast<uint8_t>(Channel::kStdout)) return ExecEvent{Kind::kStdoutEnd};
     if (header.flags == static_cast<uint8_t>(Channel::kStderr)) return ExecEvent{Kind::kStderrEnd};
+    if (header.flags == static_cast<uint8_t>(Channel::kStdin)) {
+      stdin_refused_ = true;
+      stdin_wanted_ = false;
+      return ExecEvent{Kind::kStdinClosed};
+    }
     done_ = true;
     link_->Forget(stream_);
     return ExecEvent{.kind = Kind::kDone};
@@ -103,7 +108,7 @@ absl::StatusOr<size_t> ExecStream::WriteStdin(absl::Span<const char> data) {
   if (!stdin_open_) {
     return absl::FailedPreconditionError("the exec's stdin is not a pipe, or was closed");
   }
-  if (exited_ || done_) return data.size();
+  if (exited_ || done_ || stdin_refused_) return data.size();
   const size_t accepted = link_->SendData(stream_, Channel::kStdin, data);
   stdin_wanted_ = accepted < data.size();
   return accepted;

@@ -24,7 +24,8 @@ struct ExecEvent {
     kStderr,
     kStdoutEnd,  // No more of that output follows.
     kStderrEnd,
-    kStdinReady,  // After a short WriteStdin(): more can be written.
+    kStdinReady,   // After a short WriteStdin(): more can be written.
+    kStdinClosed,  // Nobody reads stdin any more: what is written is dropped.
     kExit,        // The process ended: `exit` is the specification's Exit. Output may still follow.
     kDone,        // The stream is over.
   };
@@ -54,7 +55,7 @@ class ExecStream {
 
   // Writes to the process's stdin, for an exec with "stdin": "pipe". Never waits: returns how much
   // was accepted, as credit and socket allowed; where that is not all, Next() will tell
-  // kStdinReady. Once the exec has ended everything is accepted, and dropped. FAILED_PRECONDITION
+  // kStdinReady. Once nobody reads it any more everything is accepted, and dropped. FAILED_PRECONDITION
   // without a pipe or after CloseStdin().
   absl::StatusOr<size_t> WriteStdin(absl::Span<const char> data);
   // The process reads end-of-file after what was written.
@@ -85,6 +86,7 @@ class ExecStream {
   int64_t pid_ = 0;
   bool stdin_open_ = false;
   bool stdin_wanted_ = false;  // A write was short.
+  bool stdin_refused_ = false;
   bool exited_ = false;
   bool done_ = false;
   // What the last event showed: not consumed yet.

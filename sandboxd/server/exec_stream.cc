@@ -140,7 +140,7 @@ void ExecStream::WriteInput() {
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno == EAGAIN) break;
     if (n < 0) {
-      CloseInput();  // Nobody reads it: what comes is thrown away, as a shell's pipe does.
+      OnInputRefused();
       break;
     }
     written += static_cast<size_t>(n);
@@ -153,15 +153,29 @@ void ExecStream::WriteInput() {
   }
   if (!stdin_.valid()) return;
   if (input_.empty() && stdin_end_) return CloseInput();
-  if (input_.empty() == stdin_watched_) {
-    if (stdin_watched_) {
-      connection_.loop().Remove(stdin_.get());
-      stdin_watched_ = false;
-    } else {
-      stdin_watched_ =
-          connection_.loop().Add(stdin_.get(), EPOLLOUT, [this](uint32_t) { WriteInput(); }).ok();
-    }
+  WatchInput(input_.empty() ? 0 : uint32_t{EPOLLOUT});
+}
+
+// With no event asked for, the pipe still tells that its reader has gone (EPOLLERR, epoll_ctl(2)).
+void ExecStream::WatchInput(uint32_t events) {
+  if (!stdin_watched_) {
+    stdin_watched_ = connection_.loop()
+                         .Add(stdin_.get(), events,
+                              [this](uint32_t ready) {
+                                if ((ready & EPOLLERR) != 0) OnInputRefused();
+                                WriteInput();
+                              })
+                         .ok();
+  } else if (events != stdin_events_) {
+    connection_.loop().Modify(stdin_.get(), events).IgnoreError();
   }
+  stdin_events_ = events;
+}
+
+// Nobody reads it: what comes is thrown away, as a shell's pipe does.
+void ExecStream::OnInputRefused() {
+  CloseInput();
+  if (!stdin_end_ && !exited_) connection_.SendEnd(stream_, wire::Channel::kStdin);
 }
 
 void ExecStream::CloseInput() {

@@ -47,6 +47,8 @@ class ExecStream : public Stream, public ExecObserver {
   void Advance();
   void EndOutput(Output& output, wire::Channel channel);
   void WriteInput();
+  void WatchInput(uint32_t events);
+  void OnInputRefused();
   void CloseInput();
   void SetTimer(absl::Duration delay);
 
@@ -60,6 +62,7 @@ class ExecStream : public Stream, public ExecObserver {
   bool stdin_wanted_ = false;
   UniqueFd stdin_;
   bool stdin_watched_ = false;
+  uint32_t stdin_events_ = 0;
   bool stdin_end_ = false;  // The client sent End; what is queued goes first.
   std::string input_;       // Within the client's credit.
   uint64_t input_credit_;

@@ -26,7 +26,7 @@ constexpr uint8_t kNever = 0;  // The frame does not travel in that direction.
 constexpr uint8_t kPlain = 1;  // Only flags 0.
 constexpr uint8_t kInput = Set({Channel::kStdin, Channel::kFile});
 constexpr uint8_t kOutput = Set({Channel::kStdout, Channel::kStderr, Channel::kFile});
-constexpr uint8_t kEnded = Set({Channel::kStream}) | kOutput;
+constexpr uint8_t kEnded = Set({Channel::kStream, Channel::kStdin}) | kOutput;
 
 enum class Where { kConnection, kStream, kEither };
 

@@ -55,6 +55,7 @@ std::string RunToEnd(ExecStream& exec) {
         return text + "done";
       case Kind::kNothing:
       case Kind::kStdinReady:
+      case Kind::kStdinClosed:
         absl::StrAppend(&text, "? ");
         break;
     }

@@ -122,7 +122,7 @@ TEST(CheckHeaderTest, ChannelsGoWithTypeAndDirection) {
       {{FrameType::kData, Direction::kToServer}, Set{1, 4}},
       {{FrameType::kData, Direction::kToClient}, Set{2, 3, 4}},
       {{FrameType::kEnd, Direction::kToServer}, Set{1, 4}},
-      {{FrameType::kEnd, Direction::kToClient}, Set{0, 2, 3, 4}},
+      {{FrameType::kEnd, Direction::kToClient}, Set{0, 1, 2, 3, 4}},
       {{FrameType::kCredit, Direction::kToServer}, Set{2, 3, 4}},
       {{FrameType::kCredit, Direction::kToClient}, Set{1, 4}}};
   for (const Direction direction : kBothDirections) {
