@@ -8,7 +8,9 @@
 #include <CLI/CLI.hpp>
 
 #include "sandboxd/cli/commands.h"
+#include "sandboxd/cli/describe.h"
 #include "sandboxd/cli/output.h"
+#include "sandboxd/version.h"
 
 namespace {
 
@@ -59,6 +61,7 @@ class CommandLine {
     AddRunning();
     AddLooking();
     AddEnding();
+    AddDescribing();
   }
 
   int Main(int argc, char** argv) {
@@ -68,6 +71,12 @@ class CommandLine {
       app_.parse(own, argv);
     } catch (const CLI::ParseError& error) {
       return app_.exit(error) == 0 ? 0 : sandboxd::cli::kExitError;
+    }
+    if (completion_->parsed()) return PrintCompletion();
+    if (manual_->parsed()) {
+      fputs(sandboxd::cli::ManualPage(sandboxd::cli::Describe(app_), sandboxd::kVersion).c_str(),
+            stdout);
+      return 0;
     }
     for (const auto& [command, function] : commands_) {
       if (!command->parsed()) continue;
@@ -154,6 +163,27 @@ class CommandLine {
     wait->add_option("id", options_.id, "Sandbox")->required();
   }
 
+  // What tells of the command line itself.
+  void AddDescribing() {
+    completion_ = app_.add_subcommand("completion", "Print a completion script for a shell");
+    completion_->add_option("shell", shell_, "bash, zsh or fish")
+        ->required()
+        ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+    completion_->footer(
+        "Examples:\n"
+        "  source <(sandboxctl completion bash)\n"
+        "  sandboxctl completion fish > ~/.config/fish/completions/sandboxctl.fish");
+    manual_ = app_.add_subcommand("manual", "Print the manual page");
+    manual_->group("");  // For the build.
+  }
+
+  int PrintCompletion() {
+    const auto script = sandboxd::cli::CompletionScript(sandboxd::cli::Describe(app_), shell_);
+    if (!script.ok()) return sandboxd::cli::PrintError(script.status());
+    fputs(script->c_str(), stdout);
+    return 0;
+  }
+
   // The command to run: what is left of our own words, then what stands from "--" on.
   bool TakeCommand(const CLI::App& command, char** begin, char** end) {
     options_.command = command.remaining();
@@ -168,6 +198,9 @@ class CommandLine {
   CLI::App app_;
   Options options_;
   std::vector<std::pair<CLI::App*, Function>> commands_;
+  CLI::App* completion_ = nullptr;
+  CLI::App* manual_ = nullptr;
+  std::string shell_;
 };
 
 }  // namespace

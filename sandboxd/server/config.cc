@@ -14,6 +14,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -353,6 +354,30 @@ std::string DefaultConfigText() {
     absl::StrAppend(&text, key.name, " = ", ValueText(config, key), "\n");
   }
   return absl::StrCat(text, kProfileHelp);
+}
+
+std::string ConfigManualPage() {
+  const Config config;
+  const auto roff = [](absl::string_view text) {
+    return absl::StrReplaceAll(text, {{"\\", "\\e"}, {"-", "\\-"}, {"\n", " "}});
+  };
+  std::string page =
+      ".TH SANDBOXD.TOML 5 \"\" \"sandboxd\" \"File Formats\"\n.SH NAME\nsandboxd.toml \\- "
+      "configuration of sandboxd\n.SH DESCRIPTION\nA TOML file, by default "
+      "\\fI/etc/sandboxd/config.toml\\fR. A key that is not there has its default. Unknown keys "
+      "are errors. SIGHUP makes a running daemon read the file again; keys marked (restart) take "
+      "effect only at the next start.\n";
+  absl::string_view table;
+  for (const Key& key : Keys()) {
+    if (table != key.table) absl::StrAppend(&page, ".SH \"[", key.table, "]\"\n");
+    table = key.table;
+    absl::StrAppend(&page, ".TP\n\\fB", roff(key.name), "\\fR = ", roff(ValueText(config, key)),
+                    "\n", key.reloadable ? "" : "(restart) ", roff(key.comment), "\n");
+  }
+  return absl::StrCat(
+      page, ".SH \"[profiles.NAME]\"\n.nf\n",
+      absl::StrReplaceAll(roff(absl::StrReplaceAll(kProfileHelp, {{"\n", "\t"}})), {{"\t", "\n"}}),
+      ".fi\n.SH SEE ALSO\n.BR sandboxd (8),\n.BR sandboxctl (1)\n");
 }
 
 std::vector<std::string> Reload(Config& running, const Config& fresh) {

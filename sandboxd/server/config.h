@@ -65,6 +65,9 @@ absl::StatusOr<Config> LoadConfig(const std::string& path);
 // A complete configuration with the defaults, each key explained.
 std::string DefaultConfigText();
 
+// The same as sandboxd.toml(5): roff with the macros of man(7).
+std::string ConfigManualPage();
+
 // Takes over from `fresh` what may change while the daemon runs, and names what would need a
 // restart.
 std::vector<std::string> Reload(Config& running, const Config& fresh);

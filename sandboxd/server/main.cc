@@ -35,10 +35,16 @@ int main(int argc, char** argv) {
   app.add_option("--config", path, "Configuration file; default /etc/sandboxd/config.toml");
   app.add_flag("--print-default-config", print, "Print a commented configuration and exit");
   app.add_flag("--check-config", check, "Judge the configuration and exit");
+  bool manual = false;
+  app.add_flag("--print-config-manual", manual, "")->group("");  // For the build.
   app.set_version_flag("--version", std::string("sandboxd ") + sandboxd::kVersion);
   CLI11_PARSE(app, argc, argv);
   if (print) {
     fputs(sandboxd::server::DefaultConfigText().c_str(), stdout);
+    return 0;
+  }
+  if (manual) {
+    fputs(sandboxd::server::ConfigManualPage().c_str(), stdout);
     return 0;
   }
   if (path.empty() && access(kDefaultConfig, F_OK) == 0) path = kDefaultConfig;
