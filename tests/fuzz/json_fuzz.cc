@@ -53,9 +53,15 @@ void ReadFields(const json& object) {
   reader.StringMap("labels", 4, 16, 16);
   reader.Integer("timeout_ms", 0, 1, 1000);
   reader.Bool("on", false);
+  reader.StringList("names");
+  reader.OptionalInteger("after", 0, 9);
   reader.Enum("stdin", 0, {{"none", 0}, {"pipe", 1}});
   const absl::Status status = reader.Finish();
   Require(status.ok() || !DetailOf(status).reason.empty());
+  FieldReader required(object, "params");
+  required.RequiredBytes("cwd");
+  required.RequiredInteger("timeout_ms", 1, 1000);
+  required.Finish().IgnoreError();
 }
 
 }  // namespace
@@ -78,6 +84,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Require(again.ok() && *again == *object);
   for (const auto& [key, value] : object->items()) CheckBytes(value);
   ReadFields(*object);
-  Require(!StatusFromBody(*object).ok());
+  const absl::Status status = StatusFromBody(*object);
+  Require(!status.ok());
+  // Once ours, an error stays what it is.
+  const nlohmann::json body = ErrorBody(status);
+  Require(ErrorBody(StatusFromBody(body)) == body);
   return 0;
 }
