@@ -68,9 +68,12 @@ struct PreparePlan {
   PlanHeader header;
   uint64_t namespaces;  // CLONE_NEW* that the sandbox gets; CLONE_NEWCGROUP is unshared in `box`.
   uint32_t flags;       // kPrepare*
-  uint32_t zero;
-  PlanArray mounts;  // PlanMount, done by init beneath its staging directory.
+  uint32_t processes;   // Processes and threads of the whole sandbox.
+  PlanArray mounts;     // PlanMount, done by init beneath its staging directory.
 };
+
+// The inodes of a tmpfs of `bytes`. Empty files take none of its bytes, but memory of the host.
+inline constexpr uint64_t TmpfsInodes(uint64_t bytes) { return bytes / 2048 + 64; }
 
 // --- What makes the root and starts init ---------------------------------------------------------
 

@@ -6,7 +6,7 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "integration"))
-from harness import ERROR, REPLY, Daemon, Wire
+from harness import DATA, ERROR, REPLY, Daemon, Wire
 
 PYTHON = "/usr/bin/python3"
 
@@ -16,6 +16,52 @@ import ctypes
 renameat2 = ctypes.CDLL(None).renameat2
 while True:
     renameat2(-100, b"x", -100, b"y", 2)
+"""
+
+# Takes all it can of what is easily shared by accident; says so, and keeps it.
+HOARD = """
+import ctypes, os, time
+libc = ctypes.CDLL(None)
+while libc.inotify_init1(0) >= 0:
+    pass
+try:
+    while True:
+        os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY)
+except OSError:
+    pass
+for uid in range(8):  # The limit is on each user.
+    if os.fork() == 0:
+        os.setuid(2000 + uid)
+        while libc.syscall(222, 1, None, ctypes.byref(ctypes.c_int())) == 0:  # timer_create
+            pass
+        os.write(1, b".")
+        time.sleep(60)
+os.write(1, b".")
+time.sleep(60)
+"""
+
+# One of each, where there is one left.
+TAKE = """
+import ctypes, os
+libc = ctypes.CDLL(None)
+assert libc.inotify_init1(0) >= 0, "inotify"
+assert libc.syscall(222, 1, None, ctypes.byref(ctypes.c_int())) == 0, "timer"
+os.openpty()
+"""
+
+# As many processes as several users together can have.
+FORK = """
+import os, time
+for uid in range(6):
+    if os.fork() == 0:
+        os.setuid(3000 + uid)
+        try:
+            while os.fork():
+                pass
+        except OSError:
+            os.write(1, b".")
+        time.sleep(60)
+time.sleep(60)
 """
 
 
@@ -64,6 +110,38 @@ class Images(WithDaemon):
         for number, path in enumerate(("/..", "/../..", "/../../etc", "/./../run"), 1):
             kind, body = wire.call(number, "sandbox.create", image=self.daemon.images + path)
             self.assertEqual((kind, body["reason"]), (ERROR, "IMAGE_NOT_FOUND"), path)
+
+
+class Shared(WithDaemon):
+    """What the kernel could count for all sandboxes and the host together."""
+
+    extra = "[profiles.default]\npids_max = 100\n"
+
+    def run_until(self, sandbox, script, marks):
+        """Runs `script` inside until it has written `marks` bytes; it goes on after that."""
+        wire = self.wire()
+        wire.request(1, "exec.start", sandbox=sandbox, argv=[PYTHON, "-c", script])
+        got = b""
+        while len(got) < marks:
+            kind, _, _, body = wire.receive()
+            self.assertIn(kind, (REPLY, DATA), body)
+            got += body if kind == DATA else b""
+
+    def test_what_one_exhausts_the_host_and_others_still_have(self):
+        self.run_until(self.daemon.create(), HOARD, 9)
+        subprocess.run([PYTHON, "-c", TAKE], check=True)
+        other = self.daemon.ctl("exec", self.daemon.create(), "--", PYTHON, "-c", TAKE)
+        self.assertEqual(other.returncode, 0, other.stderr)
+
+    def test_processes_of_all_users_together_are_bounded(self):
+        self.run_until(self.daemon.create(), FORK, 6)
+        self.assertLess(len(self.daemon.shims()), 100 + 20)
+
+    def test_inodes_of_every_tmpfs_are_bounded(self):
+        sandbox = self.daemon.create("--tmpfs", "/x:65536")
+        df = self.daemon.sh(sandbox, "df -i /x /dev/shm").stdout.decode().splitlines()[1:]
+        for line in df:
+            self.assertLess(int(line.split()[1]), 100_000, line)
 
 
 if __name__ == "__main__":
