@@ -58,12 +58,13 @@ class Execs {
   struct Exec {
     State state;
     bool timed_out;
+    bool killed;    // With all it started, by us.
     bool released;  // The daemon reads no more: output is thrown away.
     uint64_t number;
     Slot slot;
     int32_t pid_inside;
     uint64_t started;   // All in microseconds of CLOCK_MONOTONIC.
-    uint64_t deadline;  // Start, timeout or grace; 0: none.
+    uint64_t deadline;  // Start, timeout, grace or the end after a kill; 0: none.
     uint64_t grace;
     uint64_t timeout;
     uint32_t attempts;
@@ -78,7 +79,8 @@ class Execs {
   void OnControl(Exec& exec);
   void Started(Exec& exec);
   void Fail(Exec& exec, StageFailure failure);
-  void Finish(Exec& exec);
+  void Kill(Exec& exec);
+  void Ended(Exec& exec, int code, int status, const rusage& usage);
   void KillGroup(const Slot& slot) const;
   void SignalGroup(const Slot& slot, int signal) const;
   bool RemoveGroup(uint64_t group) const;
