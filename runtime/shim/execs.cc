@@ -80,6 +80,7 @@ void Execs::Start(const ExecMessage& message, FdList& fds) {
   Exec refused = {};
   if (exec == nullptr) exec = &refused;
   *exec = {};
+  exec->state = State::kStarting;
   exec->number = message.exec;
   exec->plan = fds.Take(0);
   exec->program = fds.Take(1);
@@ -96,12 +97,23 @@ void Execs::Start(const ExecMessage& message, FdList& fds) {
   Attempt(*exec);
 }
 
+// Ends a slot that is of no use. Its group goes as those of execs do, when it is empty.
+void Execs::Abandon(Slot& slot) {
+  KillGroup(slot);
+  CloseSlot(slot);
+  if (next_sweep_ == 0) next_sweep_ = MonotonicMicros() + kSweepEvery;
+  Exec* place = FindFree();
+  if (place == nullptr) return;  // The group stays until the sandbox ends.
+  *place = {};
+  place->state = State::kLingering;
+  place->slot = slot;
+}
+
 // Hands out the waiting slot if it can be used, or makes one.
 bool Execs::TakeSlot(Slot& slot, StageFailure& failure) {
   if (has_waiting_ && !SlotIsSound(waiting_)) {
     // A process inside stopped or killed it. That one is not used; its end is reaped as usual.
-    KillGroup(waiting_);
-    CloseSlot(waiting_);
+    Abandon(waiting_);
     has_waiting_ = false;
   }
   if (!has_waiting_) {
@@ -359,11 +371,10 @@ void Execs::RunDeadlines(uint64_t now) {
     if (exec.deadline == 0 || exec.deadline > now) continue;
     if (exec.state == State::kStarting) {
       // Stopped from inside after it had been chosen. A few more attempts, then it is their loss.
-      KillGroup(exec.slot);
       if (exec.attempts >= kMaxAttempts) {
         Fail(exec, {Stage::kInterference, ETIMEDOUT, 0});
       } else {
-        CloseSlot(exec.slot);
+        Abandon(exec.slot);
         Attempt(exec);
       }
     } else if (exec.state == State::kRunning && !exec.timed_out && !exec.killed) {

@@ -85,6 +85,7 @@ class Execs {
   void SignalGroup(const Slot& slot, int signal) const;
   bool RemoveGroup(uint64_t group) const;
   void Sweep();
+  void Abandon(Slot& slot);
   bool TakeSlot(Slot& slot, StageFailure& failure);
 
   Context& context_;
