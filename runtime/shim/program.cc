@@ -1,6 +1,7 @@
 #include "runtime/shim/program.h"
 
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -64,8 +65,8 @@ class Program {
     umask(022);
   }
 
-  // Between here and Execute() the process has the sandbox root's capabilities within the bounding
-  // set, and is under the filter: it still has to become its user.
+  // Between here and Execute() the process is under the filter and has the capabilities of the
+  // sandbox's root, and what it takes to become its user.
   void Confine(const SlotMessage& message, int filter) {
     Check(Stage::kEnterNamespaces, BecomeRootInside());
     // After init's pivot_root: this is what makes the sandbox's root also this process's root.
@@ -78,6 +79,8 @@ class Program {
     Check(Stage::kCapabilities, LimitBoundingSet(message.capabilities));
     if (message.no_new_privileges != 0) Check(Stage::kNoNewPrivileges, SetNoNewPrivileges());
     Check(Stage::kSeccomp, LoadSeccompFilter(filter));
+    constexpr uint64_t kBecome = uint64_t{1} << CAP_SETUID | uint64_t{1} << CAP_SETGID;
+    Check(Stage::kCapabilities, SetCapabilities(message.capabilities | kBecome));
   }
 
   [[noreturn]] void Execute(int plan_fd, int program) {
@@ -151,6 +154,7 @@ class Program {
     if (syscall(SYS_setgroups, user.group_count, user.groups) < 0) return errno;
     if (syscall(SYS_setresgid, user.gid, user.gid, user.gid) < 0) return errno;
     if (syscall(SYS_setresuid, user.uid, user.uid, user.uid) < 0) return errno;
+    if (prctl(PR_SET_DUMPABLE, 0) < 0) return errno;  // As in BecomeRootInside().
     // A change away from uid 0 has cleared them; for uid 0 they shrink to the plan's.
     return SetCapabilities(user.uid == 0 ? capabilities : 0);
   }

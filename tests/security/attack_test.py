@@ -3,10 +3,11 @@
 import os
 import subprocess
 import sys
+import time
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "integration"))
-from harness import DATA, ERROR, REPLY, Daemon, Wire
+from harness import DATA, ERROR, EXIT, REPLY, Daemon, Wire
 
 PYTHON = "/usr/bin/python3"
 
@@ -38,6 +39,21 @@ for uid in range(8):  # The limit is on each user.
         time.sleep(60)
 os.write(1, b".")
 time.sleep(60)
+"""
+
+# Traces the process `sleep 777`, so that its end is not seen by its parent.
+TRACE = """
+import ctypes, glob, os, time
+while True:
+    for path in glob.glob("/proc/[0-9]*/cmdline"):
+        try:
+            found = open(path, "rb").read() == b"sleep\\x00777\\x00"
+        except OSError:
+            found = False
+        if found:
+            assert ctypes.CDLL(None).ptrace(0x4206, int(path.split("/")[2]), 0, 0) == 0  # PTRACE_SEIZE
+            os.write(1, b".")
+            time.sleep(60)
 """
 
 # One of each, where there is one left.
@@ -78,6 +94,16 @@ class WithDaemon(unittest.TestCase):
         self.addCleanup(wire.close)
         return wire
 
+    def run_until(self, sandbox, script, marks):
+        """Runs `script` inside until it has written `marks` bytes; it goes on after that."""
+        wire = self.wire()
+        wire.request(1, "exec.start", sandbox=sandbox, argv=[PYTHON, "-c", script])
+        got = b""
+        while len(got) < marks:
+            kind, _, _, body = wire.receive()
+            self.assertIn(kind, (REPLY, DATA), body)
+            got += body if kind == DATA else b""
+
 
 class Images(WithDaemon):
     def test_a_path_that_changes_while_it_is_opened_does_not_lead_out(self):
@@ -117,16 +143,6 @@ class Shared(WithDaemon):
 
     extra = "[profiles.default]\npids_max = 100\n"
 
-    def run_until(self, sandbox, script, marks):
-        """Runs `script` inside until it has written `marks` bytes; it goes on after that."""
-        wire = self.wire()
-        wire.request(1, "exec.start", sandbox=sandbox, argv=[PYTHON, "-c", script])
-        got = b""
-        while len(got) < marks:
-            kind, _, _, body = wire.receive()
-            self.assertIn(kind, (REPLY, DATA), body)
-            got += body if kind == DATA else b""
-
     def test_what_one_exhausts_the_host_and_others_still_have(self):
         self.run_until(self.daemon.create(), HOARD, 9)
         subprocess.run([PYTHON, "-c", TAKE], check=True)
@@ -142,6 +158,48 @@ class Shared(WithDaemon):
         df = self.daemon.sh(sandbox, "df -i /x /dev/shm").stdout.decode().splitlines()[1:]
         for line in df:
             self.assertLess(int(line.split()[1]), 100_000, line)
+
+
+class Slots(WithDaemon):
+    """Processes inside against those of ours, and against each other's execs."""
+
+    FIND = "for p in /proc/[0-9]*; do grep -qs sandboxd-slot $p/comm && echo ${p#/proc/}; done"
+
+    def test_a_tracer_cannot_keep_an_exec_from_ending(self):
+        sandbox = self.daemon.create()
+        exec_wire = self.wire()
+        exec_wire.request(1, "exec.start", sandbox=sandbox, argv=["sleep", "777"], timeout_ms=1000,
+                          grace_ms=0)
+        self.assertEqual(exec_wire.receive()[0], REPLY)
+        self.run_until(sandbox, TRACE, 1)
+        kind = None
+        while kind != EXIT:
+            kind, _, _, body = exec_wire.receive()
+        self.assertEqual((body["reason"], body["signal"]), ("timeout", 9))
+
+    def test_groups_of_stopped_slots_do_not_pile_up(self):
+        sandbox = self.daemon.create()
+        for _ in range(6):
+            self.daemon.sh(sandbox, f"sleep 0.05; kill -STOP $({self.FIND})")
+        groups = f"{self.daemon.cgroup_path}/{sandbox}/box"
+        deadline = time.monotonic() + 5
+        while len(os.listdir(groups)) and time.monotonic() < deadline:
+            left = [name for name in os.listdir(groups) if name.startswith("exec-")]
+            if len(left) <= 2:  # One stopped last, and not yet needed; one in use.
+                return
+            time.sleep(0.1)
+        self.fail(left)
+
+    def test_a_waiting_slot_has_only_what_it_needs_and_says_nothing_of_the_host(self):
+        strict = self.daemon.create("--profile", "strict")
+        for sandbox, most in ((self.daemon.create(), 0x800404FB), (strict, 0xC0)):
+            shown = self.daemon.sh(sandbox, f"sleep 0.1; for p in 1 $({self.FIND}); do "
+                                   "grep CapEff /proc/$p/status; cat /proc/$p/cmdline; echo; done")
+            text = shown.stdout.decode()
+            caps = [int(line.split()[1], 16) for line in text.splitlines() if "CapEff" in line]
+            self.assertEqual(len(caps), 2, text)
+            self.assertEqual([mask & ~most for mask in caps], [0, 0], text)
+            self.assertNotIn(self.daemon.dir, text)
 
 
 if __name__ == "__main__":
