@@ -20,6 +20,7 @@ constexpr size_t kMaxPath = 4000;
 constexpr size_t kMaxLabels = 64;
 constexpr size_t kMaxLabelKey = 128;
 constexpr size_t kMaxLabelValue = 4096;
+constexpr size_t kMaxLabelBytes = 64 << 10;  // All together.
 constexpr size_t kMaxKey = 128;
 constexpr int64_t kDefaultTmpfs = 64 << 20;
 
@@ -81,6 +82,9 @@ absl::StatusOr<CreateSpec> ParseCreate(const nlohmann::json& params, const Confi
   spec.profile = reader.String("profile", "default");
   spec.idempotency_key = reader.String("idempotency_key");
   spec.labels = reader.StringMap("labels", kMaxLabels, kMaxLabelKey, kMaxLabelValue);
+  size_t label_bytes = 0;
+  for (const auto& [key, value] : spec.labels) label_bytes += key.size() + value.size();
+  if (label_bytes > kMaxLabelBytes) reader.Fail("labels", "must have at most 65536 bytes together");
   RETURN_IF_ERROR(ReadTmpfs(reader, config, spec));
   if (!spec.name.empty() && (!IsLabel(spec.name) || IsId(spec.name))) {
     reader.Fail("name", "must be 1 to 63 of a-z, 0-9 and -, not beginning with -, and not an id");

@@ -2,6 +2,8 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "base/log.h"
 #include "base/status.h"
@@ -21,6 +23,7 @@ using nlohmann::json;
 
 constexpr int kProtocolVersion = 1;
 constexpr size_t kEventBatchBytes = 256 << 10;
+constexpr size_t kListBytes = 512 << 10;  // Of one page's rows; a row has less.
 constexpr absl::Duration kEventRetry = absl::Milliseconds(50);
 
 // An operation that waits: answered later, or abandoned when the client cancels or goes.
@@ -91,6 +94,11 @@ class EventStream : public Stream, public EventLog::Subscriber {
   bool timer_set_ = false;
   EventLoop::TimerId timer_;
 };
+
+const std::string& LabelValue(std::map<std::string, std::string>::const_iterator label) {
+  return label->second;
+}
+const json& LabelValue(json::const_iterator label) { return *label; }
 
 json EndedJson(const Sandboxes::Ended& ended) {
   return {{"id", ended.id},
@@ -217,34 +225,47 @@ absl::Status Daemon::SandboxList(Connection& connection, uint64_t stream, const 
   const uid_t uid = connection.peer().uid;
   json rows = json::array();
   json next = nullptr;
+  size_t bytes = 0;
   bool skipping = !after.empty();
-  const auto add = [&](const json& row) {
+  // Judged before a row is made: it holds copies.
+  const auto wanted = [&](const std::string& id, const json& own_name, const json& own_state,
+                          const auto& own_labels) {
     if (skipping) {
-      skipping = row["id"] != after;
-      return;
+      skipping = id != after;
+      return false;
     }
-    if (!next.is_null() || (!name.empty() && row["name"] != name) ||
-        (!state.empty() && row["state"] != state)) {
-      return;
+    if (!next.is_null() || (!name.empty() && own_name != name) ||
+        (!state.empty() && own_state != state)) {
+      return false;
     }
-    if (labels != nullptr) {
-      for (const auto& [key, value] : labels->items()) {
-        const auto found = row["labels"].find(key);
-        if (found == row["labels"].end() || *found != value) return;
-      }
-    }
-    if (static_cast<int64_t>(rows.size()) == limit) {
+    if (labels == nullptr) return true;
+    const auto& items = labels->items();
+    return std::all_of(items.begin(), items.end(), [&](const auto& item) {
+      const auto found = own_labels.find(item.key());
+      return found != own_labels.end() && item.value() == json(LabelValue(found));
+    });
+  };
+  const auto add = [&](json row) {
+    bytes += wire::DumpObject(row).size();
+    if (static_cast<int64_t>(rows.size()) == limit || (bytes > kListBytes && !rows.empty())) {
       next = rows.back()["id"];
-      return;
+    } else {
+      rows.push_back(std::move(row));
     }
-    rows.push_back(row);
   };
   if (all) {
     for (const Sandboxes::Ended& ended : sandboxes_->ended()) {
-      if (uid == 0 || uid == ended.owner) add(ended.row);
+      const json& row = ended.row;
+      if (uid != 0 && uid != ended.owner) continue;
+      if (wanted(ended.id, row["name"], row["state"], row["labels"])) add(row);
     }
   }
-  for (const Sandbox* sandbox : sandboxes_->Visible(uid)) add(SandboxRow(*sandbox));
+  for (const Sandbox* sandbox : sandboxes_->Visible(uid)) {
+    const CreateSpec& spec = sandbox->spec();
+    if (wanted(sandbox->id(), spec.name, std::string(StateName(sandbox->state())), spec.labels)) {
+      add(SandboxRow(*sandbox));
+    }
+  }
   connection.Reply(stream, {{"sandboxes", std::move(rows)}, {"next", next}});
   return absl::OkStatus();
 }

@@ -1,13 +1,15 @@
 """Attacks that once worked: each must fail, and go on failing."""
 
 import os
+import socket
 import subprocess
 import sys
+import threading
 import time
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "integration"))
-from harness import DATA, ERROR, EXIT, REPLY, Daemon, Wire
+from harness import DATA, ERROR, EXIT, REPLY, REQUEST, Daemon, Wire
 
 PYTHON = "/usr/bin/python3"
 
@@ -158,6 +160,62 @@ class Shared(WithDaemon):
         df = self.daemon.sh(sandbox, "df -i /x /dev/shm").stdout.decode().splitlines()[1:]
         for line in df:
             self.assertLess(int(line.split()[1]), 100_000, line)
+
+
+class Clients(WithDaemon):
+    LABELS = {f"key-{n}": "x" * 1000 for n in range(60)}
+
+    def test_many_requests_at_once_do_not_hold_up_other_clients(self):
+        greedy, other = self.wire(), self.wire()
+        for stream in range(1, 21):
+            greedy.call(stream, "sandbox.create", image="host", labels=self.LABELS)
+        body = b'{"op":"sandbox.list","params":{"name":"none"}}'
+        head = (len(body)).to_bytes(4, "little") + bytes([REQUEST, 0, 0, 0])
+        flood = b"".join(head + n.to_bytes(8, "little") + body for n in range(100, 3000))
+        sender = threading.Thread(target=greedy.socket.sendall, args=(flood,))
+        sender.start()
+        time.sleep(0.02)
+        begin = time.monotonic()
+        other.call(1, "daemon.info")
+        self.assertLess(time.monotonic() - begin, 0.1)
+        for n in range(100, 3000):  # Every one is answered, in order.
+            kind, _, stream, body = greedy.receive()
+            self.assertEqual((kind, stream, body["sandboxes"]), (REPLY, n, []))
+        sender.join()
+
+    def test_no_frame_is_larger_than_the_protocol_allows(self):
+        wire = self.wire()
+        ids = set()
+        for stream in range(1, 21):
+            kind, body = wire.call(stream, "sandbox.create", image="host", labels=self.LABELS)
+            ids.add(body["sandbox"]["id"])
+        seen, after = set(), {}
+        while after is not None:
+            wire.request(100, "sandbox.list", **after)
+            size = int.from_bytes(wire.socket.recv(4, socket.MSG_PEEK), "little")
+            self.assertLessEqual(size, 1 << 20)
+            body = wire.receive()[3]
+            seen.update(row["id"] for row in body["sandboxes"])
+            after = {"after": body["next"]} if body["next"] else None
+        self.assertEqual(seen, ids)
+        wire.request(101, "z" * 1_000_000)
+        size = int.from_bytes(wire.socket.recv(4, socket.MSG_PEEK), "little")
+        self.assertLessEqual(size, 1 << 20)
+        self.assertEqual(wire.receive()[3]["reason"], "UNKNOWN_OPERATION")
+
+    def test_two_creates_at_once_with_one_key_make_one_sandbox(self):
+        wire = self.wire()
+        same = {"image": "host", "idempotency_key": "k", "profile": "strict"}
+        wire.request(1, "sandbox.create", **same)
+        wire.request(2, "sandbox.create", **same)
+        wire.request(3, "sandbox.create", **same, hostname="other")
+        answers = {}
+        for _ in range(3):
+            kind, _, stream, body = wire.receive()
+            answers[stream] = body
+        self.assertEqual(answers[1]["sandbox"]["id"], answers[2]["sandbox"]["id"])
+        self.assertEqual([answers[1]["created"], answers[2]["created"]], [True, False])
+        self.assertEqual(answers[3]["reason"], "IDEMPOTENCY_KEY_REUSED")
 
 
 class Slots(WithDaemon):
