@@ -289,8 +289,8 @@ void Execs::KillGroup(const Slot& slot) const {
   WriteFileAt(context_.box, FormatNumber(path, "exec-", slot.group, "/cgroup.kill"), "1");
 }
 
-// SIGKILL is one atomic write in KillGroup(). Any other signal goes to each process by pidfd, opened
-// while the pid is in the group and checked to be there still.
+// SIGKILL is one atomic write in KillGroup(). Any other signal goes to each process by pidfd,
+// opened while the pid is in the group and checked to be there still.
 void Execs::SignalGroup(const Slot& slot, int signal) const {
   char path[64];
   const int fd = openat(context_.box, FormatNumber(path, "exec-", slot.group, "/cgroup.procs"),

@@ -131,6 +131,11 @@ absl::Status Sandboxes::CheckCreate(uid_t owner, const CreateSpec& spec) {
 
 void Sandboxes::Create(uid_t owner, CreateSpec spec, CreateCallback callback) {
   if (!spec.idempotency_key.empty()) {
+    if (const auto it = keys_pending_.find({owner, spec.idempotency_key});
+        it != keys_pending_.end()) {
+      it->second.emplace_back(std::move(spec), std::move(callback));
+      return;
+    }
     for (const auto& [id, sandbox] : sandboxes_) {
       if (sandbox->owner() != owner || sandbox->spec().idempotency_key != spec.idempotency_key) {
         continue;
@@ -146,6 +151,7 @@ void Sandboxes::Create(uid_t owner, CreateSpec spec, CreateCallback callback) {
   if (!image.ok()) return callback(image.status());
   ++creating_;
   if (!spec.name.empty()) names_pending_[{owner, spec.name}] = true;
+  if (!spec.idempotency_key.empty()) keys_pending_.try_emplace({owner, spec.idempotency_key});
   if (spec.profile == config_.pool_profile && !pool_.empty()) {
     std::unique_ptr<Box> box = std::move(pool_.front());
     pool_.pop_front();
@@ -209,6 +215,7 @@ void Sandboxes::Finish(uid_t owner, const CreateSpec& spec, std::unique_ptr<Box>
                        const absl::Status& launched, CreateCallback callback) {
   --creating_;
   if (!spec.name.empty()) names_pending_.erase({owner, spec.name});
+  auto waiting = keys_pending_.extract({owner, spec.idempotency_key});
   absl::Status status = launched;
   std::unique_ptr<Sandbox> sandbox;
   if (status.ok()) {
@@ -231,11 +238,16 @@ void Sandboxes::Finish(uid_t owner, const CreateSpec& spec, std::unique_ptr<Box>
     });
   }
   FillPool();
-  if (!status.ok()) return callback(status);
-  Sandbox* raw = sandbox.get();
-  Register(std::move(sandbox));
-  events_.Add("created", raw->id(), owner);
-  callback(Created{raw, true});
+  if (status.ok()) {
+    Sandbox* raw = sandbox.get();
+    Register(std::move(sandbox));
+    events_.Add("created", raw->id(), owner);
+    callback(Created{raw, true});
+  } else {
+    callback(status);
+  }
+  if (waiting.empty()) return;
+  for (auto& [same, again] : waiting.mapped()) Create(owner, std::move(same), std::move(again));
 }
 
 void Sandboxes::Register(std::unique_ptr<Sandbox> sandbox) {

@@ -113,6 +113,9 @@ class Sandboxes : public Sandbox::Owner {
   bool pool_timer_ = false;
   size_t creating_ = 0;
   std::map<std::pair<uid_t, std::string>, bool> names_pending_;
+  // Creates that wait for one of the same owner and idempotency key.
+  std::map<std::pair<uid_t, std::string>, std::vector<std::pair<CreateSpec, CreateCallback>>>
+      keys_pending_;
   bool draining_ = false;
   absl::AnyInvocable<void()> on_pool_gone_;
   size_t giving_up_ = 0;  // Boxes of the pool that are still to go, while draining.
