@@ -81,6 +81,8 @@ class Box {
   // removed: the box stays, and Kill() may be called again.
   void Kill(KilledCallback callback);
 
+  // Whether its shim has gone: then only Kill() is of use.
+  bool lost() const { return !pidfd_.valid(); }
   const std::string& id() const { return id_; }
   uint32_t id_base() const { return id_base_; }
   pid_t init_pid() const { return init_pid_; }

@@ -152,10 +152,11 @@ void Sandboxes::Create(uid_t owner, CreateSpec spec, CreateCallback callback) {
   ++creating_;
   if (!spec.name.empty()) names_pending_[{owner, spec.name}] = true;
   if (!spec.idempotency_key.empty()) keys_pending_.try_emplace({owner, spec.idempotency_key});
-  if (spec.profile == config_.pool_profile && !pool_.empty()) {
-    std::unique_ptr<Box> box = std::move(pool_.front());
-    pool_.pop_front();
-    return LaunchBox(owner, std::move(spec), *image, std::move(box), std::move(callback));
+  if (spec.profile == config_.pool_profile) {
+    std::unique_ptr<Box> ready = TakeFromPool();
+    if (ready != nullptr) {
+      return LaunchBox(owner, std::move(spec), *image, std::move(ready), std::move(callback));
+    }
   }
   const ProfileFiles& files = profile_files_[spec.profile];
   Box::Prepare(host_, files.prepare_plan.get(), files.settings,
@@ -232,10 +233,7 @@ void Sandboxes::Finish(uid_t owner, const CreateSpec& spec, std::unique_ptr<Box>
       raw->Kill("killed", [sandbox = std::move(sandbox)](absl::Status) {});
     }
   } else if (box != nullptr) {
-    Box* raw = box.get();
-    raw->Kill([this, box = std::move(box)](absl::Status) mutable {
-      host_.loop.Defer([box = std::move(box)] {});
-    });
+    Discard(std::move(box));
   }
   FillPool();
   if (status.ok()) {
@@ -248,6 +246,25 @@ void Sandboxes::Finish(uid_t owner, const CreateSpec& spec, std::unique_ptr<Box>
   }
   if (waiting.empty()) return;
   for (auto& [same, again] : waiting.mapped()) Create(owner, std::move(same), std::move(again));
+}
+
+// One that can be launched; null where there is none.
+std::unique_ptr<Box> Sandboxes::TakeFromPool() {
+  while (!pool_.empty()) {
+    std::unique_ptr<Box> box = std::move(pool_.front());
+    pool_.pop_front();
+    if (!box->lost()) return box;
+    Discard(std::move(box));
+  }
+  return nullptr;
+}
+
+// Ends a box that is nobody's and removes its traces.
+void Sandboxes::Discard(std::unique_ptr<Box> box) {
+  Box* raw = box.get();
+  raw->Kill([this, box = std::move(box)](absl::Status) mutable {
+    host_.loop.Defer([box = std::move(box)] {});
+  });
 }
 
 void Sandboxes::Register(std::unique_ptr<Sandbox> sandbox) {

@@ -218,6 +218,29 @@ class Clients(WithDaemon):
         self.assertEqual(answers[3]["reason"], "IDEMPOTENCY_KEY_REUSED")
 
 
+class Lives(WithDaemon):
+    def test_a_lowered_limit_does_not_end_what_runs(self):
+        sandbox = self.daemon.create("--tmpfs", "/x:1000000")
+        self.daemon.crash()
+        with open(self.daemon.config, "a") as config:
+            config.write("\n[limits]\ntmpfs_bytes = 65536\n")
+        self.daemon.start()
+        self.assertEqual(self.daemon.sh(sandbox, "echo here").stdout, b"here\n")
+
+    def test_a_dead_sandbox_of_the_pool_is_not_handed_out(self):
+        deadline = time.monotonic() + 10
+        while len(os.listdir(self.daemon.cgroup_path + "/")) < 2 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(0.2)
+        for path, _, _ in os.walk(self.daemon.cgroup_path):
+            if path.endswith("/shim"):
+                with open(f"{path}/cgroup.procs") as procs:
+                    for pid in procs.read().split():
+                        os.kill(int(pid), 9)
+        time.sleep(0.2)
+        self.daemon.create()
+
+
 class Slots(WithDaemon):
     """Processes inside against those of ours, and against each other's execs."""
 
