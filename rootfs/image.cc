@@ -1,8 +1,11 @@
 #include "rootfs/image.h"
 
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -18,10 +21,26 @@ absl::Status NotFound(const std::string& path, absl::string_view why) {
                      absl::StrCat("no image ", path, ": ", why));
 }
 
+UniqueFd OpenBeneath(const std::string& allowed, const std::string& path) {
+  const UniqueFd top(open(allowed.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!top.valid()) return UniqueFd();
+  const size_t begin = path.find_first_not_of('/', allowed.size());
+  const std::string relative = begin == std::string::npos ? "." : path.substr(begin);
+  open_how how = {};
+  how.flags = O_PATH | O_DIRECTORY | O_CLOEXEC;
+  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
+  return UniqueFd(
+      static_cast<int>(syscall(SYS_openat2, top.get(), relative.c_str(), &how, sizeof how)));
+}
+
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<const Image>> OpenDirectoryImage(const std::string& path) {
-  UniqueFd root(open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+absl::StatusOr<std::shared_ptr<const Image>> OpenDirectoryImage(const std::string& allowed,
+                                                                const std::string& path) {
+  UniqueFd root = OpenBeneath(allowed, path);
+  if (!root.valid() && (errno == ELOOP || errno == EXDEV)) {
+    return NotFound(path, "give the directory's real path, without symbolic links and ..");
+  }
   if (!root.valid()) return NotFound(path, strerror(errno));
   for (const char* name : {"proc", "sys", "dev"}) {
     struct stat status;

@@ -27,10 +27,14 @@ struct Image {
   std::vector<std::string> env;
 };
 
-// A directory that an operator allows as an image: opened once, without following a symbolic link
-// at its end. IMAGE_NOT_FOUND where it does not exist or is no directory; IMAGE_UNUSABLE where its
-// /proc, /sys or /dev is something else than a directory, since the sandbox's own go there.
-absl::StatusOr<std::shared_ptr<const Image>> OpenDirectoryImage(const std::string& path);
+// The directory `path`, which is `allowed` or beneath it, as an image. `allowed` is the operator's
+// and trusted; everything beneath may belong to a client that changes it meanwhile, so the kernel
+// walks it in one call that follows no symbolic link and does not leave it (openat2(2)).
+// IMAGE_NOT_FOUND where it does not exist, is no directory, or its path is not its real one;
+// IMAGE_UNUSABLE where its /proc, /sys or /dev is something else than a directory, since the
+// sandbox's own go there.
+absl::StatusOr<std::shared_ptr<const Image>> OpenDirectoryImage(const std::string& allowed,
+                                                                const std::string& path);
 
 // A detached copy of the mount that `directory` is in, starting there (open_tree(2)).
 absl::StatusOr<UniqueFd> CloneTree(int directory);

@@ -20,6 +20,8 @@ namespace sandboxd {
 namespace {
 
 constexpr uint64_t kPlain = MS_NOSUID | MS_NODEV | MS_NOEXEC;
+// Pseudo-terminals of one sandbox, of the 3072 that kernel.pty.max leaves to all of them.
+constexpr int kMaxTerminals = 128;
 
 struct NamespaceLayer {
   Layer layer;
@@ -39,10 +41,12 @@ MountSpec Mount(const char* type, const char* target, uint64_t flags, std::strin
 void AddDev(const Profile& profile, LayerSet layers, std::vector<MountSpec>& mounts) {
   if (!layers.has(Layer::kFreshDev)) return;  // What the image has, then.
   mounts.push_back({MountOp::kBind, "/template/dev", "/stage/dev", "", "", 0});
-  mounts.push_back(Mount("devpts", "/stage/dev/pts", MS_NOSUID | MS_NOEXEC,
-                         "newinstance,mode=620,ptmxmode=666,gid=5"));
   mounts.push_back(
-      Mount("tmpfs", "/stage/dev/shm", kPlain, absl::StrCat("mode=1777,size=", profile.shm_bytes)));
+      Mount("devpts", "/stage/dev/pts", MS_NOSUID | MS_NOEXEC,
+            absl::StrCat("newinstance,mode=620,ptmxmode=666,gid=5,max=", kMaxTerminals)));
+  mounts.push_back(Mount("tmpfs", "/stage/dev/shm", kPlain,
+                         absl::StrCat("mode=1777,size=", profile.shm_bytes, ",nr_inodes=",
+                                      TmpfsInodes(static_cast<uint64_t>(profile.shm_bytes)))));
   if (!layers.has(Layer::kIpcNamespace)) return;
   mounts.push_back(Mount("mqueue", "/stage/dev/mqueue", kPlain));
 }
@@ -167,6 +171,7 @@ std::string BuildPreparePlan(const Profile& profile, LayerSet layers) {
   plan.flags = (layers.has(Layer::kSessionKeyring) ? kPrepareSessionKeyring : 0) |
                (layers.has(Layer::kOwnSession) ? kPrepareOwnSession : 0) |
                (layers.has(Layer::kNoNewPrivileges) ? kPrepareNoNewPrivileges : 0);
+  plan.processes = static_cast<uint32_t>(profile.pids_max);
   plan.capabilities = RootCapabilities(profile, layers);
   plan.root_bytes = static_cast<uint64_t>(profile.root_bytes);
   plan.root_inodes = static_cast<uint64_t>(profile.root_inodes);
@@ -212,8 +217,8 @@ std::vector<PlanRlimit> ExecRlimits(const Profile& profile, LayerSet layers) {
     limits.push_back({static_cast<uint32_t>(resource), 0, value, value});
   };
   for (const RlimitSetting& setting : profile.rlimits) add(setting.resource, setting.value);
-  // The second line behind pids.max, and the only one where that controller is missing: counted for
-  // each user in the sandbox's user namespace (Linux 5.14).
+  // The second line behind pids.max: counted for each user in the sandbox's user namespace, whose
+  // own limit is on all of them together (prepare.cc).
   add(RLIMIT_NPROC, static_cast<uint64_t>(profile.pids_max));
   return limits;
 }

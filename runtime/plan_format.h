@@ -71,13 +71,16 @@ struct PreparePlan {
   uint64_t capabilities;  // The bounding set of every process inside.
   uint64_t root_bytes;    // Of the root's upper layer.
   uint64_t root_inodes;
-  uint32_t flags;  // kPrepare*
-  uint32_t zero;
+  uint32_t flags;      // kPrepare*
+  uint32_t processes;  // Processes and threads of the whole sandbox.
   // PlanMount, done by init beneath its staging directory: those that do not depend on the network
   // and cgroup namespaces, and those that do.
   PlanArray early_mounts;
   PlanArray late_mounts;
 };
+
+// The inodes of a tmpfs of `bytes`. Empty files take none of its bytes, but memory of the host.
+inline constexpr uint64_t TmpfsInodes(uint64_t bytes) { return bytes / 2048 + 64; }
 
 // --- What makes the root and starts init ---------------------------------------------------------
 

@@ -7,7 +7,8 @@
 
 namespace sandboxd::shim {
 
-// Become uid 0 and gid 0 of the current user namespace, without supplementary groups.
+// Become uid 0 and gid 0 of the current user namespace, without supplementary groups, and not
+// dumpable: nothing of the same user may trace it (ptrace(2)).
 int BecomeRootInside();
 
 // A new, anonymous session keyring in place of the daemon's (keyctl(2) JOIN_SESSION_KEYRING).

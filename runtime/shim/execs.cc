@@ -16,6 +16,9 @@ namespace sandboxd::shim {
 namespace {
 
 constexpr uint64_t kStartLimit = 10'000'000;
+// How long the end of a killed process may take. A process inside that traces it can keep it from
+// being reaped, and the kernel an uninterruptible one; the client is told without it.
+constexpr uint64_t kEndLimit = 2'000'000;
 constexpr uint64_t kSweepEvery = 1'000'000;
 constexpr uint64_t kSweepAfterRelease = 1'000;
 // A slot is made when its making disturbs nobody: not while a program starts, and after its end
@@ -98,6 +101,7 @@ void Execs::Start(const ExecMessage& message, FdList& fds) {
   Exec refused = {};
   if (exec == nullptr) exec = &refused;
   *exec = {};
+  exec->state = State::kStarting;
   exec->number = message.exec;
   exec->plan = fds.Take(0);
   exec->program = fds.Take(1);
@@ -110,12 +114,23 @@ void Execs::Start(const ExecMessage& message, FdList& fds) {
   Attempt(*exec);
 }
 
+// Ends a slot that is of no use. Its group goes as those of execs do, when it is empty.
+void Execs::Abandon(Slot& slot) {
+  KillGroup(slot);
+  CloseSlot(slot);
+  if (next_sweep_ == 0) next_sweep_ = MonotonicMicros() + kSweepEvery;
+  Exec* place = FindFree();
+  if (place == nullptr) return;  // The group stays until the sandbox ends.
+  *place = {};
+  place->state = State::kLingering;
+  place->slot = slot;
+}
+
 // Hands out the waiting slot if it can be used, or makes one.
 bool Execs::TakeSlot(Slot& slot, StageFailure& failure) {
   if (has_waiting_ && !SlotIsSound(waiting_)) {
     // A process inside stopped or killed it. That one is not used; its end is reaped as usual.
-    KillGroup(waiting_);
-    CloseSlot(waiting_);
+    Abandon(waiting_);
     has_waiting_ = false;
   }
   eager_ = MonotonicMicros() - last_end_ < kBurst;
@@ -207,23 +222,7 @@ void Execs::Reaped(pid_t pid, const siginfo_t& info, const rusage& usage) {
     exec.slot.pid = -1;
     if (exec.state == State::kStarting) OnControl(exec);  // Its last word may be there.
     if (exec.state == State::kStarting) OnControl(exec);
-    if (exec.state != State::kRunning) return;
-    ExecExitedMessage message = {};
-    message.header = Header(MessageType::kExecExited);
-    message.exec = exec.number;
-    message.end_code = info.si_code;
-    message.end_status = info.si_status;
-    message.flags = exec.timed_out ? kExecTimedOut : 0;
-    message.wall_us = MonotonicMicros() - exec.started;
-    message.user_us = static_cast<uint64_t>(usage.ru_utime.tv_sec) * 1'000'000 +
-                      static_cast<uint64_t>(usage.ru_utime.tv_usec);
-    message.system_us = static_cast<uint64_t>(usage.ru_stime.tv_sec) * 1'000'000 +
-                        static_cast<uint64_t>(usage.ru_stime.tv_usec);
-    ended_[ended_count_++ % kEndedKept] = message;
-    if (context_.connection >= 0) Send(context_.connection, &message, sizeof message);
-    // Ended by its timeout, it leaves nothing behind; else its background processes stay.
-    if (exec.timed_out) KillGroup(exec.slot);
-    Finish(exec);
+    if (exec.state == State::kRunning) Ended(exec, info.si_code, info.si_status, usage);
     return;
   }
   if (has_waiting_ && waiting_.pid == pid) {
@@ -233,13 +232,37 @@ void Execs::Reaped(pid_t pid, const siginfo_t& info, const rusage& usage) {
   }
 }
 
-void Execs::Finish(Exec& exec) {
+// The program has ended, or was killed and will never run again.
+void Execs::Ended(Exec& exec, int code, int status, const rusage& usage) {
+  ExecExitedMessage message = {};
+  message.header = Header(MessageType::kExecExited);
+  message.exec = exec.number;
+  message.end_code = code;
+  message.end_status = status;
+  message.flags = exec.timed_out ? kExecTimedOut : 0;
+  message.wall_us = MonotonicMicros() - exec.started;
+  message.user_us = static_cast<uint64_t>(usage.ru_utime.tv_sec) * 1'000'000 +
+                    static_cast<uint64_t>(usage.ru_utime.tv_usec);
+  message.system_us = static_cast<uint64_t>(usage.ru_stime.tv_sec) * 1'000'000 +
+                      static_cast<uint64_t>(usage.ru_stime.tv_usec);
+  ended_[ended_count_++ % kEndedKept] = message;
+  if (context_.connection >= 0) Send(context_.connection, &message, sizeof message);
+  // Ended by its timeout, it leaves nothing behind; else its background processes stay.
+  if (exec.timed_out) KillGroup(exec.slot);
   exec.state = State::kLingering;
   exec.deadline = 0;
   last_end_ = MonotonicMicros();
   if (next_refill_ != 0) next_refill_ = last_end_ + kRefillAfterEnd;
   if (context_.connection < 0) exec.released = true;
   if (next_sweep_ == 0) next_sweep_ = MonotonicMicros() + kSweepEvery;
+}
+
+// Everything the exec started, for good.
+void Execs::Kill(Exec& exec) {
+  KillGroup(exec.slot);
+  if (exec.state != State::kRunning) return;
+  exec.killed = true;
+  exec.deadline = MonotonicMicros() + kEndLimit;
 }
 
 void Execs::Release(uint64_t number) {
@@ -271,7 +294,9 @@ void Execs::Sweep() {
 void Execs::Signal(const SignalMessage& message) {
   Exec* exec = Find(message.exec);
   if (exec == nullptr) return;
-  if (message.all != 0) {
+  if (message.all != 0 && message.signal == SIGKILL) {
+    Kill(*exec);
+  } else if (message.all != 0) {
     SignalGroup(exec->slot, message.signal);
   } else if (exec->slot.pid > 0) {
     kill(exec->slot.pid, message.signal);  // Our child, not yet reaped: the pid is its own.
@@ -283,10 +308,9 @@ void Execs::KillGroup(const Slot& slot) const {
   WriteFileAt(context_.box, FormatNumber(path, "exec-", slot.group, "/cgroup.kill"), "1");
 }
 
-// SIGKILL is one atomic write. Any other signal goes to each process by pidfd, opened while the pid
-// is in the group and checked to be there still.
+// SIGKILL is one atomic write in KillGroup(). Any other signal goes to each process by pidfd,
+// opened while the pid is in the group and checked to be there still.
 void Execs::SignalGroup(const Slot& slot, int signal) const {
-  if (signal == SIGKILL) return KillGroup(slot);
   char path[64];
   const int fd = openat(context_.box, FormatNumber(path, "exec-", slot.group, "/cgroup.procs"),
                         O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
@@ -367,21 +391,21 @@ void Execs::RunDeadlines(uint64_t now) {
     if (exec.deadline == 0 || exec.deadline > now) continue;
     if (exec.state == State::kStarting) {
       // Stopped from inside after it had been chosen. A few more attempts, then it is their loss.
-      KillGroup(exec.slot);
       if (exec.attempts >= kMaxAttempts) {
         Fail(exec, {Stage::kInterference, ETIMEDOUT, 0});
       } else {
-        CloseSlot(exec.slot);
+        Abandon(exec.slot);
         Attempt(exec);
       }
-    } else if (exec.state == State::kRunning && !exec.timed_out) {
+    } else if (exec.state == State::kRunning && !exec.timed_out && !exec.killed) {
       exec.timed_out = true;
       SignalGroup(exec.slot, SIGTERM);
       exec.deadline = now + exec.grace;
-      if (exec.grace == 0) KillGroup(exec.slot);
+      if (exec.grace == 0) Kill(exec);
+    } else if (exec.state == State::kRunning && !exec.killed) {
+      Kill(exec);
     } else if (exec.state == State::kRunning) {
-      KillGroup(exec.slot);
-      exec.deadline = 0;
+      Ended(exec, CLD_KILLED, SIGKILL, {});
     }
   }
   if (next_refill_ != 0 && next_refill_ <= now) Refill();

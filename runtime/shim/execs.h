@@ -64,11 +64,12 @@ class Execs {
   struct Exec {
     State state;
     bool timed_out;
+    bool killed;    // With all it started, by us.
     bool released;  // The daemon reads no more: output is thrown away.
     uint64_t number;
     Slot slot;
     uint64_t started;   // All in microseconds of CLOCK_MONOTONIC.
-    uint64_t deadline;  // Start, timeout or grace; 0: none.
+    uint64_t deadline;  // Start, timeout, grace or the end after a kill; 0: none.
     uint64_t grace;
     uint64_t timeout;
     uint32_t attempts;
@@ -84,11 +85,13 @@ class Execs {
   void OnControl(Exec& exec);
   void Started(Exec& exec);
   void Fail(Exec& exec, StageFailure failure);
-  void Finish(Exec& exec);
+  void Kill(Exec& exec);
+  void Ended(Exec& exec, int code, int status, const rusage& usage);
   void KillGroup(const Slot& slot) const;
   void SignalGroup(const Slot& slot, int signal) const;
   bool RemoveGroup(uint64_t group) const;
   void Sweep();
+  void Abandon(Slot& slot);
   bool TakeSlot(Slot& slot, StageFailure& failure);
 
   Context& context_;

@@ -223,6 +223,7 @@ class Init {
     const int context = fsopen("tmpfs", FSOPEN_CLOEXEC);
     if (context < 0) return errno;
     char number[32];
+    char inodes[32];
     char mode[8];
     char digits[8];
     size_t count = 0;
@@ -234,7 +235,9 @@ class Init {
     while (count > 0) *out++ = digits[--count];
     *out = '\0';
     FormatNumber(number, "", attach.size);
+    FormatNumber(inodes, "", TmpfsInodes(attach.size));
     if (fsconfig(context, FSCONFIG_SET_STRING, "size", number, 0) < 0 ||
+        fsconfig(context, FSCONFIG_SET_STRING, "nr_inodes", inodes, 0) < 0 ||
         fsconfig(context, FSCONFIG_SET_STRING, "mode", mode, 0) < 0 ||
         fsconfig(context, FSCONFIG_CMD_CREATE, nullptr, nullptr, 0) < 0) {
       return errno;

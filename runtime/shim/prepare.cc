@@ -1,6 +1,9 @@
 #include <fcntl.h>
+#include <linux/securebits.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <cerrno>
@@ -32,6 +35,25 @@ int OpenNamespace(const Context& context, const char* file) {
   return open(path, O_RDONLY | O_CLOEXEC);
 }
 
+// The kernel charges what a user namespace uses (inotify instances, pending signals, processes, …)
+// also to its owner, who is the caller's effective user: for root that would be one account for the
+// host and all sandboxes, which any of them could exhaust. Each is owned by its own first id. With
+// the real user changed too, the namespace keeps RLIMIT_NPROC as the limit of that account.
+int CloneOwned(clone_args& args, uint32_t owner, uint32_t processes) {
+  if ((args.flags & CLONE_NEWUSER) == 0) return Clone3(args);
+  const rlimit limit = {.rlim_cur = processes, .rlim_max = processes};
+  if (setrlimit(RLIMIT_NPROC, &limit) < 0) return -1;
+  // Capabilities stay through the change; a new user namespace resets this flag for the child.
+  if (prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP) < 0) return -1;
+  if (syscall(SYS_setresuid, owner, owner, 0) < 0) return -1;
+  const int pid = Clone3(args);
+  if (pid == 0) return 0;
+  const int error = errno;
+  if (syscall(SYS_setresuid, 0, 0, 0) < 0) _exit(1);
+  errno = error;
+  return pid;
+}
+
 int CloneInit(Context& context) {
   int link[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, link) < 0) return errno;
@@ -43,7 +65,8 @@ int CloneInit(Context& context) {
   args.pidfd = reinterpret_cast<uint64_t>(&context.init_pidfd);
   args.exit_signal = SIGCHLD;
   args.cgroup = static_cast<uint64_t>(group);
-  context.init_pid = Clone3(args);
+  context.init_pid =
+      CloneOwned(args, context.id_base, context.prepare.As<PreparePlan>()->processes);
   if (context.init_pid == 0) {
     CloseAllBut({link[1]});
     RunInit(link[1], context.prepare);

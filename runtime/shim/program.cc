@@ -1,6 +1,7 @@
 #include "runtime/shim/program.h"
 
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
@@ -86,8 +87,8 @@ class Program {
     Check(Stage::kCapabilities, LimitBoundingSet(plan.capabilities));
   }
 
-  // From here to Execute() the process has the sandbox root's capabilities within the bounding set,
-  // and is under the filter: it still has to become its user.
+  // From here to Execute() the process is under the filter and has the capabilities of the
+  // sandbox's root, and what it takes to become its user.
   void Confine() {
     if ((start_.prepare->namespaces & CLONE_NEWNS) != 0) {
       Check(Stage::kEnterNamespaces, Result(setns(start_.mount_namespace, CLONE_NEWNS)));
@@ -97,6 +98,8 @@ class Program {
       Check(Stage::kNoNewPrivileges, SetNoNewPrivileges());
     }
     Check(Stage::kSeccomp, LoadSeccompFilter(start_.filter));
+    constexpr uint64_t kBecome = uint64_t{1} << CAP_SETUID | uint64_t{1} << CAP_SETGID;
+    Check(Stage::kCapabilities, SetCapabilities(start_.prepare->capabilities | kBecome));
   }
 
   [[noreturn]] void Execute(int plan_fd, int program, int input) {
@@ -174,6 +177,7 @@ class Program {
     if (syscall(SYS_setgroups, user.group_count, user.groups) < 0) return errno;
     if (syscall(SYS_setresgid, user.gid, user.gid, user.gid) < 0) return errno;
     if (syscall(SYS_setresuid, user.uid, user.uid, user.uid) < 0) return errno;
+    if (prctl(PR_SET_DUMPABLE, 0) < 0) return errno;  // As in BecomeRootInside().
     // A change away from uid 0 has cleared them; for uid 0 they shrink to the plan's.
     return SetCapabilities(user.uid == 0 ? capabilities : 0);
   }

@@ -145,7 +145,7 @@ void Spawn(int link, const SpawnMessage& request, FdList& fds) {
 
 }  // namespace
 
-int RunZygote(int link, const char* scratch) {
+int RunZygote(int link, char* scratch) {
   // Its own session: a terminal's Ctrl-C ends the daemon in front, not the sandboxes behind it.
   setsid();
   prctl(PR_SET_NAME, "sandboxd-zygote");
@@ -159,6 +159,8 @@ int RunZygote(int link, const char* scratch) {
             strerror(error));
     return 1;
   }
+  // Every process of ours inside a sandbox shows this command line to it.
+  memset(scratch, 0, strlen(scratch));
   error = DetachStandardStreams();
   if (error != 0) return 1;
   CloseAllBut({link});

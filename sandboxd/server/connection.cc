@@ -21,6 +21,8 @@ namespace {
 constexpr size_t kReadAtOnce = 256 << 10;
 constexpr int kSendBuffer = 1 << 20;
 constexpr size_t kGather = 16;
+// Requests that one client is served before others have a turn.
+constexpr int kRequestsAtOnce = 16;
 // Turns of one flush, so that one client's bulk does not keep the loop from others.
 constexpr int kFramesAtOnce = 32;
 
@@ -65,6 +67,7 @@ Connection::~Connection() {
   streams_.clear();
   if (frame_timer_set_) loop_.CancelTimer(frame_timer_);
   if (send_timer_set_) loop_.CancelTimer(send_timer_);
+  if (backlog_timer_set_) loop_.CancelTimer(backlog_timer_);
   loop_.Remove(socket_.get());
 }
 
@@ -87,17 +90,59 @@ absl::Status Connection::ReadSome() {
   }
   if (closing_) return absl::OkStatus();
   bool completed = false;
+  int requests = 0;
   absl::Status status =
       reader_.Feed(absl::MakeConstSpan(buffer, static_cast<size_t>(n)),
                    [&](const wire::FrameHeader& header, absl::Span<const char> payload) {
                      completed = true;
-                     return closed_ || closing_ ? absl::OkStatus() : OnFrame(header, payload);
+                     if (closed_ || closing_) return absl::OkStatus();
+                     if (!backlog_.empty() || requests >= kRequestsAtOnce) {
+                       backlog_.emplace_back(header, std::string(payload.data(), payload.size()));
+                       return absl::OkStatus();
+                     }
+                     requests += header.type == wire::FrameType::kRequest;
+                     return OnFrame(header, payload);
                    });
   if (closed_) return status;
   // The time is that of one frame: another has begun since.
   if (completed) DisarmFrameTimer();
   ArmFrameTimer();
-  return status;
+  if (backlog_.empty()) return status;
+  after_backlog_ = std::move(status);
+  WorkOff();
+  return absl::OkStatus();
+}
+
+// Serves the backlog, some in each turn of the loop.
+void Connection::WorkOff() {
+  if (backlog_timer_set_) return;
+  backlog_timer_set_ = true;
+  backlog_timer_ = loop_.After(absl::ZeroDuration(), [this] {
+    backlog_timer_set_ = false;
+    absl::Status status;
+    for (int i = 0; i < kRequestsAtOnce && !backlog_.empty() && !closed_ && !closing_; ++i) {
+      const auto [header, payload] = std::move(backlog_.front());
+      backlog_.pop_front();
+      status = OnFrame(header, payload);
+      if (!status.ok()) break;
+    }
+    if (closed_) return;
+    if (closing_ || !status.ok()) backlog_.clear();
+    if (!backlog_.empty()) return WorkOff();
+    if (status.ok()) status = std::exchange(after_backlog_, absl::OkStatus());
+    if (status.ok()) status = Watch();
+    ArmFrameTimer();
+    if (!status.ok()) Fail(status);
+  });
+  const absl::Status status = Watch();
+  if (!status.ok()) Close(status);
+}
+
+absl::Status Connection::Watch() {
+  uint32_t events = 0;
+  if (backlog_.empty()) events |= EPOLLIN;
+  if (wants_write_) events |= EPOLLOUT;
+  return loop_.Modify(socket_.get(), events);
 }
 
 void Connection::DisarmFrameTimer() {
@@ -107,7 +152,7 @@ void Connection::DisarmFrameTimer() {
 
 // A frame that was begun must end in time, and the first one must be Hello in time.
 void Connection::ArmFrameTimer() {
-  const bool needed = (!greeted_ || reader_.mid_frame()) && !closing_;
+  const bool needed = (!greeted_ || reader_.mid_frame()) && !closing_ && backlog_.empty();
   if (!needed) return DisarmFrameTimer();
   if (frame_timer_set_) return;
   frame_timer_set_ = true;
@@ -205,18 +250,24 @@ void Connection::Queue(wire::FrameType type, uint8_t flags, uint64_t stream,
 }
 
 void Connection::Reply(uint64_t stream, const nlohmann::json& body) {
-  const auto it = streams_.find(stream);
-  const std::string text = wire::DumpObject(body);
-  if (text.size() > wire::kMaxControlBytes) {
-    return Error(stream, ReasonError(absl::StatusCode::kResourceExhausted, "REPLY_TOO_LARGE",
-                                     "reply", "the answer does not fit into one frame"));
+  const std::string payload = wire::DumpObject(body);
+  if (payload.size() > wire::kMaxControlBytes) {
+    return Error(stream,
+                 ReasonError(absl::StatusCode::kResourceExhausted, "REPLY_TOO_LARGE", "reply",
+                             absl::StrCat("the reply would have ", payload.size(), " bytes")));
   }
+  const auto it = streams_.find(stream);
   if (it != streams_.end() && it->second == nullptr) streams_.erase(it);
-  Queue(wire::FrameType::kReply, 0, stream, text);
+  Queue(wire::FrameType::kReply, 0, stream, payload);
 }
 
 void Connection::Error(uint64_t stream, const absl::Status& status) {
-  Queue(wire::FrameType::kError, 0, stream, wire::DumpObject(wire::ErrorBody(status)));
+  std::string payload = wire::DumpObject(wire::ErrorBody(status));
+  if (payload.size() > wire::kMaxControlBytes) {  // It repeats what the client sent.
+    payload = wire::DumpObject(wire::ErrorBody(
+        ReasonError(status.code(), DetailOf(status).reason, "", "too long to be shown")));
+  }
+  Queue(wire::FrameType::kError, 0, stream, payload);
   CloseStream(stream);
 }
 
@@ -304,7 +355,7 @@ absl::Status Connection::WriteSome() {
   }
   if (blocked != wants_write_) {
     wants_write_ = blocked;
-    RETURN_IF_ERROR(loop_.Modify(socket_.get(), blocked ? EPOLLIN | EPOLLOUT : EPOLLIN));
+    RETURN_IF_ERROR(Watch());
   }
   ArmSendTimer(blocked);
   if (more) Kick();

@@ -4,6 +4,7 @@
 #include <deque>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -109,6 +110,8 @@ class Connection {
              RequestHandler& handler);
   void OnSocket(uint32_t events);
   absl::Status ReadSome();
+  void WorkOff();
+  absl::Status Watch();
   absl::Status OnFrame(const wire::FrameHeader& header, absl::Span<const char> payload);
   absl::Status OnHelloFrame(absl::Span<const char> payload);
   absl::Status OnRequestFrame(uint64_t stream, absl::Span<const char> payload);
@@ -138,6 +141,9 @@ class Connection {
   size_t next_source_ = 0;
   Current current_;
   std::string header_left_;  // Of the current data frame.
+  // Frames that came with more requests than one turn serves. Until it is empty nothing is read.
+  std::deque<std::pair<wire::FrameHeader, std::string>> backlog_;
+  absl::Status after_backlog_;  // What was wrong with the frame after the last of them.
   bool greeted_ = false;
   bool closing_ = false;  // An Error on stream 0 is on its way; nothing more is read.
   bool closed_ = false;
@@ -146,7 +152,9 @@ class Connection {
   bool frame_timer_set_ = false;
   bool send_timer_set_ = false;
   EventLoop::TimerId frame_timer_;
+  bool backlog_timer_set_ = false;
   EventLoop::TimerId send_timer_;
+  EventLoop::TimerId backlog_timer_;
   std::shared_ptr<Connection*> self_ = std::make_shared<Connection*>(this);
 };
 

@@ -2,6 +2,8 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "base/log.h"
 #include "base/status.h"

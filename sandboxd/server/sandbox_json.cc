@@ -43,11 +43,14 @@ json LimitsJson(const Profile& profile, const CgroupTree& cgroups) {
                      there ? absl::StrCat("cgroup controller ", name)
                            : absl::StrCat("nothing: cgroup v2 lacks the controller ", name));
   };
-  return json::array({controller("memory_max", "memory", profile.memory_max),
-                      controller("pids_max", "pids", profile.pids_max),
-                      LimitJson("root_bytes", profile.root_bytes, true, "tmpfs"),
-                      LimitJson("root_inodes", profile.root_inodes, true, "tmpfs"),
-                      LimitJson("shm_bytes", profile.shm_bytes, true, "tmpfs")});
+  return json::array(
+      {controller("memory_max", "memory", profile.memory_max),
+       LimitJson("pids_max", profile.pids_max, true,
+                 cgroups.has_controller("pids") ? "cgroup controller pids"
+                                                : "RLIMIT_NPROC of the user namespace"),
+       LimitJson("root_bytes", profile.root_bytes, true, "tmpfs"),
+       LimitJson("root_inodes", profile.root_inodes, true, "tmpfs"),
+       LimitJson("shm_bytes", profile.shm_bytes, true, "tmpfs")});
 }
 
 }  // namespace

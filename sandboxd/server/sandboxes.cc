@@ -2,8 +2,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <stdlib.h>
 
 #include <algorithm>
 
@@ -97,23 +95,11 @@ absl::StatusOr<std::shared_ptr<const Image>> Sandboxes::FindImage(const std::str
                                     "; there is `host`, and directories that the operator allows"));
   }
   // Judged by name first: whether other paths of the host exist is nobody's business.
-  bool allowed = false;
   for (const std::string& directory : config_.image_directories) {
-    allowed = allowed || IsBeneath(reference, directory);
+    if (IsBeneath(reference, directory)) return OpenDirectoryImage(directory, reference);
   }
-  if (!allowed) {
-    return ReasonError(
-        absl::StatusCode::kPermissionDenied, "IMAGE_NOT_ALLOWED", object,
-        absl::StrCat(reference, " is not beneath a directory of images.directories"));
-  }
-  // No component of the path may lead elsewhere than it says.
-  char resolved[PATH_MAX];
-  if (realpath(reference.c_str(), resolved) == nullptr || reference != resolved) {
-    return ReasonError(absl::StatusCode::kNotFound, "IMAGE_NOT_FOUND", object,
-                       absl::StrCat("no image ", reference,
-                                    "; give the directory's real path, without symbolic links"));
-  }
-  return OpenDirectoryImage(reference);
+  return ReasonError(absl::StatusCode::kPermissionDenied, "IMAGE_NOT_ALLOWED", object,
+                     absl::StrCat(reference, " is not beneath a directory of images.directories"));
 }
 
 absl::Status Sandboxes::CheckCreate(uid_t owner, const CreateSpec& spec) {
@@ -149,6 +135,11 @@ absl::Status Sandboxes::CheckCreate(uid_t owner, const CreateSpec& spec) {
 
 void Sandboxes::Create(uid_t owner, CreateSpec spec, CreateCallback callback) {
   if (!spec.idempotency_key.empty()) {
+    if (const auto it = keys_pending_.find({owner, spec.idempotency_key});
+        it != keys_pending_.end()) {
+      it->second.emplace_back(std::move(spec), std::move(callback));
+      return;
+    }
     for (const auto& [id, sandbox] : sandboxes_) {
       if (sandbox->owner() != owner || sandbox->spec().idempotency_key != spec.idempotency_key) {
         continue;
@@ -164,6 +155,7 @@ void Sandboxes::Create(uid_t owner, CreateSpec spec, CreateCallback callback) {
   if (!image.ok()) return callback(image.status());
   ++creating_;
   if (!spec.name.empty()) names_pending_[{owner, spec.name}] = true;
+  if (!spec.idempotency_key.empty()) keys_pending_.try_emplace({owner, spec.idempotency_key});
   std::unique_ptr<Box> box = pool_.Take(spec.profile);
   if (box == nullptr) {
     auto prepared = Box::Prepare(host_, profiles_.at(spec.profile).box);
@@ -215,6 +207,7 @@ void Sandboxes::Finish(uid_t owner, const CreateSpec& spec, std::unique_ptr<Box>
                        const absl::Status& launched, CreateCallback callback) {
   --creating_;
   if (!spec.name.empty()) names_pending_.erase({owner, spec.name});
+  auto waiting = keys_pending_.extract({owner, spec.idempotency_key});
   absl::Status status = launched;
   std::unique_ptr<Sandbox> sandbox;
   if (status.ok()) {
@@ -231,17 +224,27 @@ void Sandboxes::Finish(uid_t owner, const CreateSpec& spec, std::unique_ptr<Box>
       raw->Kill("killed", [sandbox = std::move(sandbox)](absl::Status) {});
     }
   } else if (box != nullptr) {
-    Box* raw = box.get();
-    raw->Kill([this, box = std::move(box)](absl::Status) mutable {
-      host_.loop.Defer([box = std::move(box)] {});
-    });
+    Discard(std::move(box));
   }
   pool_.Fill();
-  if (!status.ok()) return callback(status);
-  Sandbox* raw = sandbox.get();
-  Register(std::move(sandbox));
-  events_.Add("created", raw->id(), owner);
-  callback(Created{raw, true});
+  if (status.ok()) {
+    Sandbox* raw = sandbox.get();
+    Register(std::move(sandbox));
+    events_.Add("created", raw->id(), owner);
+    callback(Created{raw, true});
+  } else {
+    callback(status);
+  }
+  if (waiting.empty()) return;
+  for (auto& [same, again] : waiting.mapped()) Create(owner, std::move(same), std::move(again));
+}
+
+// Ends a box that is nobody's and removes its traces.
+void Sandboxes::Discard(std::unique_ptr<Box> box) {
+  Box* raw = box.get();
+  raw->Kill([this, box = std::move(box)](absl::Status) mutable {
+    host_.loop.Defer([box = std::move(box)] {});
+  });
 }
 
 void Sandboxes::Register(std::unique_ptr<Sandbox> sandbox) {

@@ -88,6 +88,7 @@ class Sandboxes : public Sandbox::Owner {
   void ArmDeadline(Sandbox& sandbox);
   absl::Status SaveState(const Sandbox& sandbox) const;
   void Remove(const std::string& id, absl::string_view reason, const std::string& message);
+  void Discard(std::unique_ptr<Box> box);
   absl::Status Recover();
   void AdoptOne(const std::string& id);
   absl::Status Readopt(const std::string& id, const nlohmann::json& state);
@@ -106,6 +107,9 @@ class Sandboxes : public Sandbox::Owner {
   Pool pool_;
   size_t creating_ = 0;
   std::map<std::pair<uid_t, std::string>, bool> names_pending_;
+  // Creates that wait for one of the same owner and idempotency key.
+  std::map<std::pair<uid_t, std::string>, std::vector<std::pair<CreateSpec, CreateCallback>>>
+      keys_pending_;
   bool draining_ = false;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };

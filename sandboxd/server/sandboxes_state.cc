@@ -4,6 +4,7 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -75,7 +76,10 @@ absl::Status Sandboxes::Readopt(const std::string& id, const nlohmann::json& sta
       !state.contains("params")) {
     return absl::DataLossError("its state file is not of a form that this daemon knows");
   }
-  ASSIGN_OR_RETURN(CreateSpec spec, ParseCreate(state["params"], config_));
+  // It was allowed when it was made: a limit lowered since is for new ones.
+  Config limits = config_;
+  limits.limits.timeout_max_ms = limits.limits.tmpfs_bytes = limits.limits.tmpfs_mounts = INT64_MAX;
+  ASSIGN_OR_RETURN(CreateSpec spec, ParseCreate(state["params"], limits));
   const auto profile = config_.profiles.find(spec.profile);
   ASSIGN_OR_RETURN(std::unique_ptr<Box> box,
                    Box::Connect(host_, id, static_cast<uint32_t>(number("id_base"))));

@@ -17,8 +17,8 @@ using ::testing::HasSubstr;
 TEST(LaunchPlanTest, TheMountsOfTheDefaultProfile) {
   EXPECT_EQ(DumpMounts(EarlyMounts(DefaultProfile(), LayerSet::All())),
             R"(bind /template/dev /stage/dev   0
-mount devpts /stage/dev/pts devpts newinstance,mode=620,ptmxmode=666,gid=5 a
-mount tmpfs /stage/dev/shm tmpfs mode=1777,size=67108864 e
+mount devpts /stage/dev/pts devpts newinstance,mode=620,ptmxmode=666,gid=5,max=128 a
+mount tmpfs /stage/dev/shm tmpfs mode=1777,size=67108864,nr_inodes=32832 e
 mount mqueue /stage/dev/mqueue mqueue  e
 mount proc /stage/proc proc  e
 mask  /stage/proc/acpi   0
