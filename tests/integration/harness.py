@@ -113,7 +113,8 @@ class Daemon:
         pids = set()
         for path, _, files in os.walk(self.cgroup_path):
             if "cgroup.procs" in files:
-                pids.update(open(f"{path}/cgroup.procs").read().split())
+                with open(f"{path}/cgroup.procs") as file:
+                    pids.update(file.read().split())
         return pids
 
 
