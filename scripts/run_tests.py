@@ -3,7 +3,8 @@
 
 Parts run in this order: build, check, then the CTest labels in the order of tests/budgets.toml,
 `sanitize` after the first of them. Each has a budget of seconds there. Skips must be on
-tests/skips.toml. The last line is `N passed, N failed, N skipped`; the exit status is 0 only if
+tests/skips.toml, and nothing may be on the machine after a label that was not there before
+(scripts/leaks.py). The last line is `N passed, N failed, N skipped`; the exit status is 0 only if
 nothing failed.
 """
 import argparse
@@ -14,11 +15,15 @@ import os
 import pathlib
 import re
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 import time
 import tomllib
 
+import leak_probes
+import leaks
 import process_tree
 import test_logs
 from test_logs import FAILED, PASSED, SKIPPED, Result
@@ -75,9 +80,43 @@ def show(text, lines=SHOWN_LINES):
         say("      " + line)
 
 
+class Traces:
+    """What makes the things of this run known, and what is left of them."""
+
+    def __init__(self):
+        self.folder = tempfile.mkdtemp(prefix="sandboxd-")
+        first_id = self.reserve_ids()
+        mark = os.path.basename(self.folder)
+        self.env = {"TMPDIR": self.folder, "SANDBOXD_TEST_PREFIX": mark + "-",
+                    "SANDBOXD_TEST_IDS": f"{first_id}:{leaks.IDS // 65536}"}
+        self.watch = leaks.Watch(leaks.Run(mark, first_id), lambda: leak_probes.look(self.folder))
+
+    def reserve_ids(self):
+        """The first of the host ids of this run. No other has them, for as long as this runs."""
+        self.lock = socket.socket(socket.AF_UNIX)
+        for slot in range(leaks.RUNS):
+            try:
+                self.lock.bind(f"\0sandboxd-test-ids-{slot}")
+            except OSError:
+                continue
+            return leaks.FIRST_ID + slot * leaks.IDS
+        sys.exit(f"scripts/test: {leaks.RUNS} runs at once are the most")
+
+    def results(self, label):
+        left = self.watch.settle()
+        return [Result(f"{label}/leaks", FAILED, f"left {len(left)} things behind",
+                       leaks.listing(left))] if left else []
+
+    def close(self):
+        try:
+            os.rmdir(self.folder)
+        except OSError:
+            say(f"   what the tests left there stays for you to look at: {self.folder}")
+
+
 class Runner:
-    def __init__(self, setup, preset):
-        self.setup, self.preset, self.parts = setup, preset, []
+    def __init__(self, setup, preset, traces):
+        self.setup, self.preset, self.traces, self.parts = setup, preset, traces, []
 
     def folder(self, preset):
         path = ROOT / "build" / preset / "test-results"
@@ -131,7 +170,7 @@ class Runner:
             "ctest", "--test-dir", ROOT / "build" / preset, "--label-regex", f"^{label}$",
             "--parallel", str(jobs), "--timeout", str(part.budget), "--output-junit", junit,
             "--no-tests=ignore", "--test-output-size-passed", str(limit),
-            "--test-output-size-failed", str(limit)], log, env)
+            "--test-output-size-failed", str(limit)], log, {**self.traces.env, **(env or {})})
         results = test_logs.read_junit(junit)
         text = log.read_text(errors="replace")
         if code is None:
@@ -143,7 +182,7 @@ class Runner:
         if left := process_tree.leftovers(SETTLE_SECONDS):
             results.append(Result(f"{label}/processes", FAILED, "left behind: " + " ".join(left)))
             process_tree.end_all(1)
-        part.results += results
+        part.results += results + self.traces.results(label)
         for result in part.results:
             if result.outcome == SKIPPED and not self.setup.allows(result):
                 result.outcome = FAILED
@@ -272,7 +311,8 @@ def main():
     process_tree.adopt_orphans()
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, interrupted)
-    runner = Runner(setup, arguments.preset)
+    traces = Traces()
+    runner = Runner(setup, arguments.preset, traces)
     try:
         run_all(runner, setup, arguments.label, arguments.list)
     except KeyboardInterrupt:
@@ -282,6 +322,8 @@ def main():
             runner.parts[-1].results.append(Result(runner.parts[-1].name, FAILED, "interrupted"))
         runner.summary()
         return 130
+    finally:
+        traces.close()
     if arguments.list and not any(part.count(FAILED) for part in runner.parts):
         return 0
     return 0 if runner.summary() else 1

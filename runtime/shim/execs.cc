@@ -213,6 +213,9 @@ void Execs::Fail(Exec& exec, StageFailure failure) {
   exec.state = State::kLingering;  // Until its group is empty.
   exec.number = 0;
   exec.deadline = 0;
+  const uint64_t now = MonotonicMicros();
+  if (next_sweep_ == 0) next_sweep_ = now + kSweepEvery;
+  if (context_.state == ShimState::kRunning) next_refill_ = now + kRefillAfterEnd;
 }
 
 void Execs::Reaped(pid_t pid, const siginfo_t& info, const rusage& usage) {

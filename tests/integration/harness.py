@@ -16,23 +16,28 @@ CGROUP_MOUNT = next(
     for line in open("/proc/self/mountinfo")
     if line.split(" - ")[1].startswith("cgroup2 ")
 )
+# What scripts/test tells the traces of its run by: names, and host ids as FIRST:RANGES.
+PREFIX = os.environ.get("SANDBOXD_TEST_PREFIX", "sandboxd-test-")
+IDS = os.environ.get("SANDBOXD_TEST_IDS", f"{0x10000000 + os.getpid() % 12 * (1 << 27)}:2048")
 
 
 class Daemon:
     def __init__(self, pool=2, extra="", program=("sandboxd",)):
         self.program = program
-        self.dir = tempfile.mkdtemp(prefix="sandboxd-test-")
+        self.dir = tempfile.mkdtemp(prefix=PREFIX)
         self.group = os.path.basename(self.dir)
         self.socket = f"{self.dir}/run/s.sock"
         self.images = f"{self.dir}/images"
         os.mkdir(self.images)
         self.config = f"{self.dir}/config.toml"
+        first, ranges = IDS.split(":")
         with open(self.config, "w") as file:
             file.write(
                 f'[daemon]\nsocket = "{self.socket}"\nsocket_group = ""\n'
                 f'run_dir = "{self.dir}/run"\nstate_dir = "{self.dir}/state"\n'
                 f'cgroup = "{self.group}"\nallow_hybrid_cgroups = true\n'
                 f'[images]\ndirectories = ["{self.images}"]\n'
+                f"[ids]\nbase = {first}\nranges = {ranges}\n"
                 f"[pool]\nsize = {pool}\n{extra}\n"
             )
         self.process = None
@@ -108,7 +113,8 @@ class Daemon:
         pids = set()
         for path, _, files in os.walk(self.cgroup_path):
             if "cgroup.procs" in files:
-                pids.update(open(f"{path}/cgroup.procs").read().split())
+                with open(f"{path}/cgroup.procs") as file:
+                    pids.update(file.read().split())
         return pids
 
 

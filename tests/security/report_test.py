@@ -8,9 +8,6 @@ import unittest
 
 from harness import BIN, CANCEL, ERROR, REPLY, Daemon, Wire
 
-# The kernel's table of keyrings is by id, and the ids of other daemons on this machine are not ours.
-IDS = f"[ids]\nbase = {0x50000000 + os.getpid() % 1000 * 8 * 65536}\nranges = 8\n"
-
 # What a missing layer takes along, and why it cannot be missing alone.
 NO_IDS = "ids are shifted to those of the user namespace"
 HOST_ROOT = "root inside is the host's root, so are its keyrings, and the count is of the sandbox's ids"
@@ -63,7 +60,7 @@ while True:
 class Report(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.daemon = Daemon(extra=IDS + "[limits]\nreport_timeout_ms = 1000\n")
+        cls.daemon = Daemon(extra="[limits]\nreport_timeout_ms = 1000\n")
 
     @classmethod
     def tearDownClass(cls):
@@ -130,7 +127,7 @@ class Report(unittest.TestCase):
 
 class Ablation(unittest.TestCase):
     def test_with_all_layers_everything_is_in_force(self):
-        daemon = Daemon(pool=0, extra=IDS, program=("ablated_sandboxd",))
+        daemon = Daemon(pool=0, program=("ablated_sandboxd",))
         self.addCleanup(daemon.close)
         for profile, missing in (("default", {"time_namespace": None}), ("strict", {})):
             found, code = verdicts(daemon, profile)
@@ -141,7 +138,7 @@ class Ablation(unittest.TestCase):
         self.assertLessEqual(set(DEPENDENT), set(layers()))
         for layer in layers():
             with self.subTest(layer):
-                daemon = Daemon(pool=0, extra=IDS, program=("ablated_sandboxd", "--without", layer))
+                daemon = Daemon(pool=0, program=("ablated_sandboxd", "--without", layer))
                 try:
                     found, code = verdicts(daemon, "strict")
                 finally:
