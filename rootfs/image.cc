@@ -1,8 +1,11 @@
 #include "rootfs/image.h"
 
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -18,11 +21,26 @@ absl::Status NotFound(const std::string& path, absl::string_view why) {
                      absl::StrCat("no image ", path, ": ", why));
 }
 
+UniqueFd OpenPlain(int dir, const std::string& path, uint64_t resolve) {
+  const open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
+                        .mode = 0,
+                        .resolve = resolve | RESOLVE_NO_SYMLINKS};
+  return UniqueFd(static_cast<int>(syscall(SYS_openat2, dir, path.c_str(), &how, sizeof how)));
+}
+
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<const Image>> OpenDirectoryImage(const std::string& path) {
-  UniqueFd root(open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
-  if (!root.valid()) return NotFound(path, strerror(errno));
+absl::StatusOr<std::shared_ptr<const Image>> OpenDirectoryImage(const std::string& directory,
+                                                                const std::string& path) {
+  const UniqueFd top = OpenPlain(AT_FDCWD, directory, 0);
+  const std::string rest = path == directory ? "." : path.substr(directory.size() + 1);
+  UniqueFd root;
+  if (top.valid()) root = OpenPlain(top.get(), rest, RESOLVE_BENEATH);
+  if (!root.valid()) {
+    const bool leads_elsewhere = errno == ELOOP || errno == EXDEV;
+    return NotFound(path, leads_elsewhere ? "give the directory's real path, without symbolic links"
+                                          : strerror(errno));
+  }
   for (const char* name : {"proc", "sys", "dev"}) {
     struct stat status;
     if (fstatat(root.get(), name, &status, AT_SYMLINK_NOFOLLOW) < 0) continue;
