@@ -2,11 +2,12 @@
 
 import hashlib
 import os
+import pathlib
 import sys
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "integration"))
-from harness import BIN, Daemon  # noqa: E402
+from harness import BIN, Daemon, Wire  # noqa: E402, F401
 
 PROGRAMS = os.environ.get("SANDBOXD_SECURITY_PROGRAMS", BIN)
 
@@ -43,14 +44,14 @@ class Watched(unittest.TestCase):
         zygote = cls.zygote()
         state["launcher"] = digest(f"/proc/{zygote}/exe")
         for path in ("core_pattern", "hostname", "randomize_va_space"):
-            state[path] = open(f"/proc/sys/kernel/{path}").read()
+            state[path] = pathlib.Path(f"/proc/sys/kernel/{path}").read_text()
         return state
 
     @classmethod
     def zygote(cls):
-        children = open(f"/proc/{cls.daemon.process.pid}/task/{cls.daemon.process.pid}/children")
-        for pid in children.read().split():
-            if open(f"/proc/{pid}/comm").read().startswith("sandboxd-zygot"):
+        pid = cls.daemon.process.pid
+        for pid in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            if pathlib.Path(f"/proc/{pid}/comm").read_text().startswith("sandboxd-zygot"):
                 return pid
         raise AssertionError("the daemon has no zygote")
 
