@@ -7,7 +7,8 @@ import subprocess
 import time
 import unittest
 
-from watched import Watched, Wire
+from harness import Wire
+from watched import Watched
 
 FLIPS = 2.0  # Seconds for which each race is run; a flip takes some microseconds.
 

@@ -5,7 +5,8 @@ import subprocess
 import unittest
 
 import attempts
-from watched import PROGRAMS, Watched
+from harness import BIN
+from watched import Watched
 
 CALLERS = [(profile, user) for profile in ("default", "strict") for user in ("0", "1000")]
 
@@ -57,7 +58,7 @@ class Surface(Watched):
                     self.assertEqual(answer, str(-errno.ENOSYS))
 
     def test_a_32_bit_program_can_do_nothing(self):
-        outside = subprocess.run([f"{PROGRAMS}/foreign32"], check=False)
+        outside = subprocess.run([f"{BIN}/foreign32"], check=False)
         for profile, user in CALLERS:
             box = self.box("--profile", profile)
             self.put_program(box, "foreign32")
@@ -69,7 +70,7 @@ class Surface(Watched):
 
     def test_the_program_finds_what_is_open_outside(self):
         """The control: without a sandbox the same attempts succeed."""
-        answers = subprocess.run([f"{PROGRAMS}/attempt"], check=True, stdout=subprocess.PIPE,
+        answers = subprocess.run([f"{BIN}/attempt"], check=True, stdout=subprocess.PIPE,
                                  input=b"n 155 s:x s:x\nn 135 0xffffffff\nn 272 0x4000000\nn 39\n")
         results = [int(line) for line in answers.stdout.split()]
         self.assertNotEqual(results[0], -errno.EPERM)  # pivot_root of what is not there.

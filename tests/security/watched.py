@@ -3,13 +3,9 @@
 import hashlib
 import os
 import pathlib
-import sys
 import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "integration"))
-from harness import BIN, Daemon, Wire  # noqa: E402, F401
-
-PROGRAMS = os.environ.get("SANDBOXD_SECURITY_PROGRAMS", BIN)
+from harness import BIN, Daemon
 
 
 def digest(path):
@@ -74,5 +70,5 @@ class Watched(unittest.TestCase):
 
     def put_program(self, box, name):
         """A hostile program into the sandbox, through an exec's input."""
-        with open(f"{PROGRAMS}/{name}", "rb") as file:
+        with open(f"{BIN}/{name}", "rb") as file:
             self.put(box, f"/tmp/{name}", file.read())
