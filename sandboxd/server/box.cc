@@ -265,6 +265,8 @@ void Box::OnShimExit() {
 
 // The shim has gone, or cannot be reached: whatever is left ends here.
 void Box::FinishKill() {
+  // A kill that found the shim unreachable is under way when the shim's exit is seen.
+  if (std::exchange(finishing_, true)) return;
   link_.reset();
   if (killed_) {
     const absl::Status status = RemoveTraces();
@@ -275,6 +277,7 @@ void Box::FinishKill() {
     }
   }
   Destroy(host_, id_, [this](absl::Status status) {
+    finishing_ = false;
     if (status.ok()) {
       removed_ = true;
       host_.ids.Return(id_base_);

@@ -21,6 +21,13 @@ PREFIX = os.environ.get("SANDBOXD_TEST_PREFIX", "sandboxd-test-")
 IDS = os.environ.get("SANDBOXD_TEST_IDS", f"{0x10000000 + os.getpid() % 12 * (1 << 27)}:2048")
 
 
+class DidNotStart(Exception):
+    """The daemon refused; its argument is the directory with the log."""
+
+    def __str__(self):
+        return open(f"{self.args[0]}/log").read()
+
+
 class Daemon:
     def __init__(self, pool=2, extra="", program=("sandboxd",)):
         self.program = program
@@ -46,7 +53,7 @@ class Daemon:
     def start(self):
         self.log = open(f"{self.dir}/log", "ab")
         self.process = subprocess.Popen(
-            [f"{BIN}/{self.program[0]}", *self.program[1:], "--config", self.config],
+            [os.path.join(BIN, self.program[0]), *self.program[1:], "--config", self.config],
             stderr=self.log,
             stdin=subprocess.DEVNULL,
         )
@@ -58,7 +65,7 @@ class Daemon:
                 return
             except OSError:
                 if self.process.poll() is not None:
-                    raise RuntimeError(open(f"{self.dir}/log").read())
+                    raise DidNotStart(self.dir)
                 time.sleep(0.01)
         raise RuntimeError("the daemon does not listen")
 
