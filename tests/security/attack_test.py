@@ -1,5 +1,6 @@
 """Attacks that once worked: each must fail, and go on failing."""
 
+import errno
 import os
 import socket
 import subprocess
@@ -155,6 +156,12 @@ class Shared(WithDaemon):
         self.run_until(self.daemon.create(), FORK, 6)
         self.assertLess(len(self.daemon.shims()), 100 + 20)
 
+    def test_asynchronous_io_is_not_there(self):
+        script = ("import ctypes; libc = ctypes.CDLL(None, use_errno=True); "
+                  "print(libc.syscall(206, 1, ctypes.byref(ctypes.c_long())), ctypes.get_errno())")
+        shown = self.daemon.ctl("exec", self.daemon.create(), "--", PYTHON, "-c", script).stdout
+        self.assertEqual(shown.decode().split(), ["-1", str(errno.ENOSYS)])
+
     def test_inodes_of_every_tmpfs_are_bounded(self):
         sandbox = self.daemon.create("--tmpfs", "/x:65536")
         df = self.daemon.sh(sandbox, "df -i /x /dev/shm").stdout.decode().splitlines()[1:]
@@ -226,6 +233,15 @@ class Lives(WithDaemon):
             config.write("\n[limits]\ntmpfs_bytes = 65536\n")
         self.daemon.start()
         self.assertEqual(self.daemon.sh(sandbox, "echo here").stdout, b"here\n")
+
+    def test_a_directory_of_somebody_else_is_refused(self):
+        self.daemon.stop()
+        run = f"{self.daemon.dir}/run"
+        os.chown(run, 12345, 0)
+        with self.assertRaisesRegex(RuntimeError, "must belong to root"):
+            self.daemon.start()
+        os.chown(run, 0, 0)
+        self.daemon.start()
 
     def test_a_dead_sandbox_of_the_pool_is_not_handed_out(self):
         deadline = time.monotonic() + 10
