@@ -54,7 +54,8 @@ void Box::Prepare(BoxHost& host, int prepare_plan, const std::vector<CgroupSetti
   box->on_prepared_ = std::move(callback);
   Box* raw = box.get();
   raw->self_ = std::move(box);
-  host.launcher.Spawn(request, [raw](absl::StatusOr<Launcher::Shim> shim) {
+  host.launcher.Spawn(request, [raw, alive = raw->alive_](absl::StatusOr<Launcher::Shim> shim) {
+    if (!*alive) return;  // The shim was heard of before, and has ended.
     if (shim.ok()) return raw->WatchShim(std::move(shim->pidfd));
     auto failed = std::move(raw->on_prepared_);
     const std::unique_ptr<Box> owned = std::move(raw->self_);
@@ -107,6 +108,7 @@ void Box::Adopt(AdoptedCallback callback) {
 }
 
 Box::~Box() {
+  *alive_ = false;
   if (pidfd_.valid()) host_.loop.Remove(pidfd_.get());
   if (removed_) return;
   link_.reset();

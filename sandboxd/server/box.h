@@ -123,6 +123,7 @@ class Box {
   uint32_t statuses_expected_ = 0;
   bool killed_ = false;   // The shim said that everything is gone.
   bool removed_ = false;  // No trace is left.
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
 }  // namespace sandboxd::server
