@@ -55,7 +55,7 @@ void Box::Prepare(BoxHost& host, int prepare_plan, const std::vector<CgroupSetti
   Box* raw = box.get();
   raw->self_ = std::move(box);
   host.launcher.Spawn(request, [raw, alive = raw->alive_](absl::StatusOr<Launcher::Shim> shim) {
-    if (!*alive) return;  // The shim was heard of before, and has ended.
+    if (!*alive || !raw->on_killed_.empty()) return;  // It was heard of before, and has ended.
     if (shim.ok()) return raw->WatchShim(std::move(shim->pidfd));
     auto failed = std::move(raw->on_prepared_);
     const std::unique_ptr<Box> owned = std::move(raw->self_);
@@ -105,6 +105,16 @@ void Box::Adopt(AdoptedCallback callback) {
   const absl::Status status = link_->Send(MessageType::kHello, HelloMessage{});
   if (status.ok()) return;
   host_.loop.Defer([this, status] { std::exchange(on_adopted_, nullptr)(status); });
+}
+
+void Box::Discard(std::unique_ptr<Box> box) {
+  EventLoop& loop = box->host_.loop;
+  loop.Defer([&loop, box = std::move(box)]() mutable {
+    Box* raw = box.get();
+    raw->Kill([&loop, box = std::move(box)](absl::Status) mutable {
+      loop.Defer([box = std::move(box)] {});
+    });
+  });
 }
 
 Box::~Box() {
@@ -213,8 +223,7 @@ void Box::OnPrepared(const PreparedMessage& message) {
   std::unique_ptr<Box> box = std::move(self_);
   if (message.failure.stage == Stage::kNone) return callback(std::move(box));
   const absl::Status status = LaunchError(message.failure, absl::StrCat("sandbox ", id_));
-  // Its destruction must not run beneath its own link.
-  host_.loop.Defer([box = std::move(box)] {});
+  Discard(std::move(box));
   callback(status);
 }
 
@@ -245,8 +254,7 @@ void Box::OnShimExit() {
     pidfd_.Reset();
   }
   if (auto callback = std::exchange(on_prepared_, nullptr)) {
-    std::unique_ptr<Box> box = std::move(self_);
-    host_.loop.Defer([box = std::move(box)] {});
+    Discard(std::move(self_));
     return callback(absl::InternalError(absl::StrCat("the shim of sandbox ", id_, " ended early")));
   }
   if (auto callback = std::exchange(on_launched_, nullptr)) {
@@ -262,6 +270,7 @@ void Box::OnShimExit() {
 
 // The shim has gone, or cannot be reached: whatever is left ends here.
 void Box::FinishKill() {
+  if (std::exchange(finishing_, true)) return;  // Both the link and the shim's end say so.
   link_.reset();
   if (killed_) {
     const absl::Status status = RemoveTraces();
@@ -273,6 +282,7 @@ void Box::FinishKill() {
     }
   }
   Destroy(host_, id_, [this](absl::Status status) {
+    finishing_ = false;
     if (status.ok()) {
       removed_ = true;
       host_.ids.Return(id_base_);

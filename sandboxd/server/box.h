@@ -67,6 +67,9 @@ class Box {
   // Removes what is left of a box whose shim cannot be reached: processes, groups, directory.
   static void Destroy(BoxHost& host, const std::string& id, KilledCallback callback);
 
+  // Ends a box that is nobody's, later in this turn, and removes its traces.
+  static void Discard(std::unique_ptr<Box> box);
+
   ~Box();
 
   void set_delegate(Delegate* delegate) { delegate_ = delegate; }
@@ -123,6 +126,7 @@ class Box {
   uint32_t statuses_expected_ = 0;
   bool killed_ = false;   // The shim said that everything is gone.
   bool removed_ = false;  // No trace is left.
+  bool finishing_ = false;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 

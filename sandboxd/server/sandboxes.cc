@@ -233,7 +233,7 @@ void Sandboxes::Finish(uid_t owner, const CreateSpec& spec, std::unique_ptr<Box>
       raw->Kill("killed", [sandbox = std::move(sandbox)](absl::Status) {});
     }
   } else if (box != nullptr) {
-    Discard(std::move(box));
+    Box::Discard(std::move(box));
   }
   FillPool();
   if (status.ok()) {
@@ -254,17 +254,9 @@ std::unique_ptr<Box> Sandboxes::TakeFromPool() {
     std::unique_ptr<Box> box = std::move(pool_.front());
     pool_.pop_front();
     if (!box->lost()) return box;
-    Discard(std::move(box));
+    Box::Discard(std::move(box));
   }
   return nullptr;
-}
-
-// Ends a box that is nobody's and removes its traces.
-void Sandboxes::Discard(std::unique_ptr<Box> box) {
-  Box* raw = box.get();
-  raw->Kill([this, box = std::move(box)](absl::Status) mutable {
-    host_.loop.Defer([box = std::move(box)] {});
-  });
 }
 
 void Sandboxes::Register(std::unique_ptr<Sandbox> sandbox) {

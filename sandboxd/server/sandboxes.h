@@ -92,7 +92,6 @@ class Sandboxes : public Sandbox::Owner {
   void Remove(const std::string& id, absl::string_view reason, const std::string& message);
   void FillPool();
   std::unique_ptr<Box> TakeFromPool();
-  void Discard(std::unique_ptr<Box> box);
   void GiveUp(std::unique_ptr<Box> box);
   void GaveUp();
   absl::Status Recover();

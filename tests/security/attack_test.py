@@ -1,6 +1,7 @@
 """Attacks that once worked: each must fail, and go on failing."""
 
 import errno
+import glob
 import os
 import socket
 import subprocess
@@ -233,6 +234,34 @@ class Lives(WithDaemon):
             config.write("\n[limits]\ntmpfs_bytes = 65536\n")
         self.daemon.start()
         self.assertEqual(self.daemon.sh(sandbox, "echo here").stdout, b"here\n")
+
+    def test_what_dies_while_it_is_made_leaves_no_trace(self):
+        for group in ("shim", "box", "box/init"):
+            ended = threading.Event()
+            killer = threading.Thread(target=self.kill_all, args=(group, ended))
+            killer.start()
+            wire = self.wire()
+            for stream in range(1, 61):
+                wire.call(stream, "sandbox.create", image="host", profile="strict")
+            ended.set()
+            killer.join()
+        for row in self.daemon.json("list", "-o", "json"):
+            self.daemon.ctl("kill", row["id"])
+        deadline = time.monotonic() + 5
+        while len(os.listdir(f"{self.daemon.dir}/run/boxes")) > self.pool:
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.05)
+
+    def kill_all(self, group, ended):
+        """Kills whatever comes into this group of any sandbox."""
+        while not ended.is_set():
+            for path in glob.glob(f"{self.daemon.cgroup_path}/*/{group}/cgroup.procs"):
+                try:
+                    with open(path) as procs:
+                        for pid in procs.read().split():
+                            os.kill(int(pid), 9)
+                except OSError:
+                    pass
 
     def test_a_directory_of_somebody_else_is_refused(self):
         self.daemon.stop()
