@@ -117,12 +117,6 @@ constexpr Entry kCommon[] = {
     {"inotify_init", ""},
     {"inotify_init1", ""},
     {"inotify_rm_watch", ""},
-    {"io_cancel", ""},
-    {"io_destroy", ""},
-    {"io_getevents", ""},
-    {"io_pgetevents", ""},
-    {"io_setup", "POSIX-like aio of databases; bounded by fs.aio-max-nr"},
-    {"io_submit", ""},
     {"ioprio_get", ""},
     {"ioprio_set", "the kernel refuses the real-time class"},
     {"kill", ""},
@@ -326,6 +320,10 @@ constexpr uint32_t kInjectingIoctls[] = {
     KDSETLED,
 };
 
+// fs.aio-max-nr is one account for the host and all sandboxes, which any of them could exhaust. As
+// on a kernel without it, programs do their input and output in threads.
+void AddAsynchronousIo(SeccompBuilder& builder) { builder.Deny("io_setup", ENOSYS); }
+
 void AddSockets(SeccompBuilder& builder) {
   for (const uint32_t family : {AF_UNIX, AF_INET, AF_INET6}) {
     builder.AllowIf("socket", {.index = 0, .value = family});
@@ -363,6 +361,7 @@ absl::StatusOr<std::vector<sock_filter>> ExecSeccompFilter(SeccompKind kind) {
   if (kind == SeccompKind::kDefault) {
     for (const Entry& entry : kDefaultOnly) builder.Allow(entry.syscall);
   }
+  AddAsynchronousIo(builder);
   AddSockets(builder);
   AddProcesses(builder, kind);
   AddNodes(builder);

@@ -40,8 +40,14 @@ int OpenNamespace(const Context& context, const char* file) {
 // host and all sandboxes, which any of them could exhaust. Each is owned by its own first id. With
 // the real user changed too, the namespace keeps RLIMIT_NPROC as the limit of that account.
 int CloneOwned(clone_args& args, uint32_t owner, uint32_t processes) {
+  // Whatever the host's root may: nothing inside runs before others.
+  constexpr rlimit kNone = {.rlim_cur = 0, .rlim_max = 0};
+  if (setrlimit(RLIMIT_RTPRIO, &kNone) < 0 || setrlimit(RLIMIT_NICE, &kNone) < 0) return -1;
   if ((args.flags & CLONE_NEWUSER) == 0) return Clone3(args);
-  const rlimit limit = {.rlim_cur = processes, .rlim_max = processes};
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NPROC, &limit) < 0) return -1;
+  if (limit.rlim_max > processes) limit.rlim_max = processes;
+  limit.rlim_cur = limit.rlim_max;
   if (setrlimit(RLIMIT_NPROC, &limit) < 0) return -1;
   // Capabilities stay through the change; a new user namespace resets this flag for the child.
   if (prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP) < 0) return -1;

@@ -234,9 +234,10 @@ class Shim {
     if (failure.stage == Stage::kNone && context_.root < 0) failure = BuildRoot(context_, fds);
     if (failure.stage == Stage::kNone) failure = HandRootOver(context_, fds);
     if (failure.stage != Stage::kNone) return failure;
-    execs_.MakeWaiting();
+    // In a mount namespace of its own the slot is not concerned by the pivot.
+    if ((context_.prepare.As<PreparePlan>()->namespaces & CLONE_NEWNS) != 0) execs_.MakeWaiting();
     failure = AwaitReady(context_);
-    if (failure.stage == Stage::kNone) execs_.EnterWaiting();
+    if (failure.stage == Stage::kNone) execs_.Refill();
     return failure;
   }
 

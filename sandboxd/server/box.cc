@@ -102,6 +102,16 @@ void Box::Adopt(AdoptedCallback callback) {
   host_.loop.Defer([this, status] { std::exchange(on_adopted_, nullptr)(status); });
 }
 
+void Box::Discard(std::unique_ptr<Box> box) {
+  EventLoop& loop = box->host_.loop;
+  loop.Defer([&loop, box = std::move(box)]() mutable {
+    Box* raw = box.get();
+    raw->Kill([&loop, box = std::move(box)](absl::Status) mutable {
+      loop.Defer([box = std::move(box)] {});
+    });
+  });
+}
+
 Box::~Box() {
   *alive_ = false;
   if (pidfd_.valid()) host_.loop.Remove(pidfd_.get());

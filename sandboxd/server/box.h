@@ -76,6 +76,9 @@ class Box {
   // Removes what is left of a box whose shim cannot be reached: processes, groups, directory.
   static void Destroy(BoxHost& host, const std::string& id, KilledCallback callback);
 
+  // Ends a box that is nobody's, later in this turn, and removes its traces.
+  static void Discard(std::unique_ptr<Box> box);
+
   ~Box();
 
   // The shim ended unasked.

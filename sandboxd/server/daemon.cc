@@ -26,8 +26,19 @@ constexpr int kBacklog = 256;
 constexpr absl::Duration kDrainLimit = absl::Seconds(5);
 constexpr absl::Duration kEndingPoll = absl::Milliseconds(5);
 
-absl::Status MakePrivateDirectory(const std::string& path, mode_t mode) {
+// One that somebody else made, as anybody can in /tmp, is refused: its owner could change all in
+// it.
+absl::Status MakeOwnDirectory(const std::string& path) {
   RETURN_IF_ERROR(MakeDirectories(path, 0755));
+  struct stat status;
+  if (stat(path.c_str(), &status) < 0) return ErrnoError(absl::StrCat("looking at ", path));
+  if (status.st_uid == 0 && (status.st_mode & 022) == 0) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the directory ", path, " must belong to root, and nobody else may write to it"));
+}
+
+absl::Status MakePrivateDirectory(const std::string& path, mode_t mode) {
+  RETURN_IF_ERROR(MakeOwnDirectory(path));
   if (chmod(path.c_str(), mode) < 0) return ErrnoError(absl::StrCat("setting the mode of ", path));
   return absl::OkStatus();
 }
@@ -78,7 +89,7 @@ absl::Status Daemon::SetUp(LayerSet layers) {
   const std::string boxes = absl::StrCat(config_.run_dir, "/boxes");
   const std::string scratch = absl::StrCat(config_.run_dir, "/scratch");
   // The socket may be in the run directory: its group must be able to pass through.
-  RETURN_IF_ERROR(MakeDirectories(config_.run_dir, 0755));
+  RETURN_IF_ERROR(MakeOwnDirectory(config_.run_dir));
   RETURN_IF_ERROR(MakePrivateDirectory(boxes, 0700));
   RETURN_IF_ERROR(MakePrivateDirectory(scratch, 0700));
   RETURN_IF_ERROR(MakePrivateDirectory(config_.state_dir, 0700));

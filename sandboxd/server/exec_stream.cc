@@ -87,8 +87,7 @@ void ExecStream::OnStarted(uint64_t exec, pid_t pid_inside, std::vector<UniqueFd
 void ExecStream::OnFailed(const absl::Status& status) {
   if (done_) return;
   done_ = true;
-  exited_ = true;
-  if (!started_) exec_ = 0;  // There is nothing to detach from.
+  if (!started_) exec_ = 0;  // There is nothing to end or detach from.
   connection_.Error(stream_, status);
 }
 

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/log.h"
@@ -35,6 +36,7 @@ class WaitStream : public Stream {
     if (abandon) abandon();
   }
   void OnCancel() override {
+    if (abandon) std::exchange(abandon, nullptr)();  // There is one answer.
     connection_.Error(stream_, ReasonError(absl::StatusCode::kCancelled, "CANCELLED", "stream",
                                            "the client cancelled"));
   }

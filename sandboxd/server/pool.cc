@@ -85,12 +85,15 @@ void Pool::Drain(absl::AnyInvocable<void()> on_gone) {
 
 void Pool::GiveUp(std::unique_ptr<Box> box) {
   ++giving_up_;
-  Box* raw = box.get();
-  raw->Kill([this, box = std::move(box)](absl::Status) mutable {
-    host_.loop.Defer([this, box = std::move(box)]() mutable {
-      box.reset();
-      --giving_up_;
-      CheckGone();
+  // Later in this turn: the caller may be the box itself.
+  host_.loop.Defer([this, box = std::move(box)]() mutable {
+    Box* raw = box.get();
+    raw->Kill([this, box = std::move(box)](absl::Status) mutable {
+      host_.loop.Defer([this, box = std::move(box)]() mutable {
+        box.reset();
+        --giving_up_;
+        CheckGone();
+      });
     });
   });
 }

@@ -224,7 +224,7 @@ void Sandboxes::Finish(uid_t owner, const CreateSpec& spec, std::unique_ptr<Box>
       raw->Kill("killed", [sandbox = std::move(sandbox)](absl::Status) {});
     }
   } else if (box != nullptr) {
-    Discard(std::move(box));
+    Box::Discard(std::move(box));
   }
   pool_.Fill();
   if (status.ok()) {
@@ -237,14 +237,6 @@ void Sandboxes::Finish(uid_t owner, const CreateSpec& spec, std::unique_ptr<Box>
   }
   if (waiting.empty()) return;
   for (auto& [same, again] : waiting.mapped()) Create(owner, std::move(same), std::move(again));
-}
-
-// Ends a box that is nobody's and removes its traces.
-void Sandboxes::Discard(std::unique_ptr<Box> box) {
-  Box* raw = box.get();
-  raw->Kill([this, box = std::move(box)](absl::Status) mutable {
-    host_.loop.Defer([box = std::move(box)] {});
-  });
 }
 
 void Sandboxes::Register(std::unique_ptr<Sandbox> sandbox) {

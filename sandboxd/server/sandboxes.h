@@ -88,7 +88,6 @@ class Sandboxes : public Sandbox::Owner {
   void ArmDeadline(Sandbox& sandbox);
   absl::Status SaveState(const Sandbox& sandbox) const;
   void Remove(const std::string& id, absl::string_view reason, const std::string& message);
-  void Discard(std::unique_ptr<Box> box);
   absl::Status Recover();
   void AdoptOne(const std::string& id);
   absl::Status Readopt(const std::string& id, const nlohmann::json& state);

@@ -1,5 +1,7 @@
 """Attacks that once worked: each must fail, and go on failing."""
 
+import errno
+import glob
 import os
 import socket
 import subprocess
@@ -155,6 +157,12 @@ class Shared(WithDaemon):
         self.run_until(self.daemon.create(), FORK, 6)
         self.assertLess(len(self.daemon.shims()), 100 + 20)
 
+    def test_asynchronous_io_is_not_there(self):
+        script = ("import ctypes; libc = ctypes.CDLL(None, use_errno=True); "
+                  "print(libc.syscall(206, 1, ctypes.byref(ctypes.c_long())), ctypes.get_errno())")
+        shown = self.daemon.ctl("exec", self.daemon.create(), "--", PYTHON, "-c", script).stdout
+        self.assertEqual(shown.decode().split(), ["-1", str(errno.ENOSYS)])
+
     def test_inodes_of_every_tmpfs_are_bounded(self):
         sandbox = self.daemon.create("--tmpfs", "/x:65536")
         df = self.daemon.sh(sandbox, "df -i /x /dev/shm").stdout.decode().splitlines()[1:]
@@ -226,6 +234,43 @@ class Lives(WithDaemon):
             config.write("\n[limits]\ntmpfs_bytes = 65536\n")
         self.daemon.start()
         self.assertEqual(self.daemon.sh(sandbox, "echo here").stdout, b"here\n")
+
+    def test_what_dies_while_it_is_made_leaves_no_trace(self):
+        for group in ("shim", "box", "box/init"):
+            ended = threading.Event()
+            killer = threading.Thread(target=self.kill_all, args=(group, ended))
+            killer.start()
+            wire = self.wire()
+            for stream in range(1, 61):
+                wire.call(stream, "sandbox.create", image="host", profile="strict")
+            ended.set()
+            killer.join()
+        for row in self.daemon.json("list", "-o", "json"):
+            self.daemon.ctl("kill", row["id"])
+        deadline = time.monotonic() + 5
+        while len(os.listdir(f"{self.daemon.dir}/run/boxes")) > self.pool:
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.05)
+
+    def kill_all(self, group, ended):
+        """Kills whatever comes into this group of any sandbox."""
+        while not ended.is_set():
+            for path in glob.glob(f"{self.daemon.cgroup_path}/*/{group}/cgroup.procs"):
+                try:
+                    with open(path) as procs:
+                        for pid in procs.read().split():
+                            os.kill(int(pid), 9)
+                except OSError:
+                    pass
+
+    def test_a_directory_of_somebody_else_is_refused(self):
+        self.daemon.stop()
+        run = f"{self.daemon.dir}/run"
+        os.chown(run, 12345, 0)
+        with self.assertRaisesRegex(RuntimeError, "must belong to root"):
+            self.daemon.start()
+        os.chown(run, 0, 0)
+        self.daemon.start()
 
     def test_a_dead_sandbox_of_the_pool_is_not_handed_out(self):
         deadline = time.monotonic() + 10
