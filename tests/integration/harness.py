@@ -21,11 +21,12 @@ PREFIX = os.environ.get("SANDBOXD_TEST_PREFIX", "sandboxd-test-")
 IDS = os.environ.get("SANDBOXD_TEST_IDS", f"{0x10000000 + os.getpid() % 12 * (1 << 27)}:2048")
 
 
-class DidNotStart(Exception):
+class DidNotStart(RuntimeError):
     """The daemon refused; its argument is the directory with the log."""
 
     def __str__(self):
-        return open(f"{self.args[0]}/log").read()
+        with open(f"{self.args[0]}/log") as log:
+            return log.read()
 
 
 class Daemon:
