@@ -17,7 +17,9 @@ int BecomeRootInside() {
   // The calls themselves: glibc's wrappers would signal threads they believe in.
   if (syscall(SYS_setgroups, 0, nullptr) < 0) return errno;
   if (syscall(SYS_setresgid, 0, 0, 0) < 0) return errno;
-  return Result(syscall(SYS_setresuid, 0, 0, 0));
+  if (syscall(SYS_setresuid, 0, 0, 0) < 0) return errno;
+  // A change of ids makes a process what fs.suid_dumpable says: with 1, open to others inside.
+  return Result(prctl(PR_SET_DUMPABLE, 0));
 }
 
 int NewSessionKeyring() {

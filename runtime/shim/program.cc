@@ -174,6 +174,7 @@ class Program {
     if (syscall(SYS_setgroups, user.group_count, user.groups) < 0) return errno;
     if (syscall(SYS_setresgid, user.gid, user.gid, user.gid) < 0) return errno;
     if (syscall(SYS_setresuid, user.uid, user.uid, user.uid) < 0) return errno;
+    if (prctl(PR_SET_DUMPABLE, 0) < 0) return errno;  // As in BecomeRootInside().
     // A change away from uid 0 has cleared them; for uid 0 they shrink to the plan's.
     return SetCapabilities(user.uid == 0 ? capabilities : 0);
   }
