@@ -18,7 +18,7 @@ int BecomeRootInside() {
   if (syscall(SYS_setgroups, 0, nullptr) < 0) return errno;
   if (syscall(SYS_setresgid, 0, 0, 0) < 0) return errno;
   if (syscall(SYS_setresuid, 0, 0, 0) < 0) return errno;
-  // The change of user has set it to fs.suid_dumpable, which may be 1.
+  // A change of ids makes a process what fs.suid_dumpable says: with 1, open to others inside.
   return Result(prctl(PR_SET_DUMPABLE, 0));
 }
 

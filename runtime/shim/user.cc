@@ -177,7 +177,7 @@ UserFailure FindUser(const PlanView& view, const ExecPlan& plan, User& user) {
     if (group == nullptr) gid = plan.gid;
   }
   if (gid != kNoId) user.gid = gid;
-  if (name != nullptr) AddGroup(user, user.gid);
+  AddGroup(user, user.gid);  // A program that drops its gid must not lose what the group is denied.
   return {Stage::kNone, 0};
 }
 

@@ -56,7 +56,9 @@ const std::vector<Key>& Keys() {
       {"daemon", "socket_group", &Config::socket_group, false,
        "The group that may use the socket (mode 0660). Empty: only root."},
       {"daemon", "run_dir", &Config::run_dir, false,
-       "State of running sandboxes; on a tmpfs, since it dies with the kernel. Mode 0700."},
+       "State of running sandboxes; on a tmpfs, since it dies with the kernel. Made with mode "
+       "0750\n"
+       "and the socket's group if it is missing."},
       {"daemon", "state_dir", &Config::state_dir, false, "Images. Mode 0700."},
       {"daemon", "cgroup", &Config::cgroup, false,
        "The control group, beneath the cgroup2 mount, that holds the sandboxes' groups."},

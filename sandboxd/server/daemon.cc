@@ -43,24 +43,26 @@ absl::Status MakePrivateDirectory(const std::string& path, mode_t mode) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<gid_t> SocketGroup(const std::string& name) {
-  if (name.empty()) return gid_t{0};
+gid_t SocketGroup(const std::string& name) {
+  if (name.empty()) return 0;
   const group* entry = getgrnam(name.c_str());
   if (entry != nullptr) return entry->gr_gid;
   Log(LogLevel::kWarning, "the socket's group does not exist: only root may use the socket",
       {{"group", name}});
-  return gid_t{0};
+  return 0;
 }
 
-absl::StatusOr<UniqueFd> Listen(const Config& config) {
-  ASSIGN_OR_RETURN(const gid_t group, SocketGroup(config.socket_group));
+// A directory through which whoever may use the socket may pass. One that exists is the operator's.
+absl::Status MakeSocketDirectory(const std::string& path, gid_t group) {
+  if (access(path.c_str(), F_OK) == 0) return absl::OkStatus();
+  RETURN_IF_ERROR(MakePrivateDirectory(path, 0750));
+  if (chown(path.c_str(), 0, group) < 0) return ErrnoError(absl::StrCat("giving away ", path));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<UniqueFd> Listen(const Config& config, gid_t group) {
   const std::string directory = config.socket.substr(0, config.socket.rfind('/'));
-  if (access(directory.c_str(), F_OK) < 0) {
-    RETURN_IF_ERROR(MakePrivateDirectory(directory, 0750));
-    if (chown(directory.c_str(), 0, group) < 0) {
-      return ErrnoError(absl::StrCat("giving away ", directory));
-    }
-  }
+  RETURN_IF_ERROR(MakeSocketDirectory(directory, group));
   unlink(config.socket.c_str());  // A leftover: the lock says that no other daemon lives.
   ASSIGN_OR_RETURN(UniqueFd listener, ListenUnix(config.socket, SOCK_STREAM, 0600, kBacklog));
   if (chown(config.socket.c_str(), 0, group) < 0 || chmod(config.socket.c_str(), 0660) < 0) {
@@ -88,7 +90,8 @@ absl::Status Daemon::SetUp(LayerSet layers) {
   started_at_ = absl::Now();
   const std::string boxes = absl::StrCat(config_.run_dir, "/boxes");
   const std::string scratch = absl::StrCat(config_.run_dir, "/scratch");
-  // The socket may be in the run directory: its group must be able to pass through.
+  const gid_t group = SocketGroup(config_.socket_group);
+  RETURN_IF_ERROR(MakeSocketDirectory(config_.run_dir, group));  // The socket may be in it.
   RETURN_IF_ERROR(MakeOwnDirectory(config_.run_dir));
   RETURN_IF_ERROR(MakePrivateDirectory(boxes, 0700));
   RETURN_IF_ERROR(MakePrivateDirectory(scratch, 0700));
@@ -114,7 +117,7 @@ absl::Status Daemon::SetUp(LayerSet layers) {
   sandboxes_ = std::make_unique<Sandboxes>(*host_, events_, config_, layers);
   RETURN_IF_ERROR(sandboxes_->Start());
   reserve_.Reset(open("/dev/null", O_RDONLY | O_CLOEXEC));
-  ASSIGN_OR_RETURN(listener_, Listen(config_));
+  ASSIGN_OR_RETURN(listener_, Listen(config_, group));
   RETURN_IF_ERROR(loop_->Add(listener_.get(), EPOLLIN, [this](uint32_t) { OnAccept(); }));
   malloc_trim(0);  // Building the filters took megabytes that are never needed again.
   Log(LogLevel::kInfo, "ready", {{"socket", config_.socket}, {"cgroup", cgroups_->path()}});

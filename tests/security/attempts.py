@@ -233,6 +233,9 @@ ROWS = [
     ("A19", "mount s:x s:/mnt s:cgroup 0 s:memory", OUT),
     ("A21", "mkdir s:/sys/fs/cgroup/x 0x1ff", "EROFS EACCES"),
     ("A21", opened("/sys/fs/cgroup/../../../../sys/fs/cgroup/cgroup.procs", 1), CLOSED),
+    ("A26", "pidfd_open 1 0; setns r 0x7e020000", OUT),
+    ("A26", "openat -100 s:/proc/1/ns/user 0; setns r 0", "EPERM"),
+    ("A26", opened("/proc/1/root/etc/passwd", 0), CLOSED),
     ("A25", "ioctl 1 0xffffffff00005412 b", OUT),
 ]
 
