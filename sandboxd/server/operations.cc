@@ -97,10 +97,10 @@ class EventStream : public Stream, public EventLog::Subscriber {
   EventLoop::TimerId timer_;
 };
 
-const std::string& LabelValue(std::map<std::string, std::string>::const_iterator label) {
+const std::string& LabelValue(const std::map<std::string, std::string>::const_iterator& label) {
   return label->second;
 }
-const json& LabelValue(json::const_iterator label) { return *label; }
+const json& LabelValue(const json::const_iterator& label) { return *label; }
 
 json EndedJson(const Sandboxes::Ended& ended) {
   return {{"id", ended.id},
