@@ -51,12 +51,23 @@ Profile MakeDefault() {
   };
   profile.read_only = {"proc/bus",           "proc/fs", "proc/irq", "proc/mtrr",
                        "proc/sysrq-trigger", "proc/sys"};
+  // All there are but nproc, which is pids_max: none is left at what the daemon was started with.
   profile.rlimits = {
       {RLIMIT_CORE, "core", 0},
       {RLIMIT_NOFILE, "nofile", 65536},
       {RLIMIT_MEMLOCK, "memlock", 8 << 20},
       {RLIMIT_MSGQUEUE, "msgqueue", 819200},
       {RLIMIT_SIGPENDING, "sigpending", 16384},
+      {RLIMIT_STACK, "stack", RLIM_INFINITY, 8 << 20},
+      {RLIMIT_CPU, "cpu", RLIM_INFINITY},
+      {RLIMIT_FSIZE, "fsize", RLIM_INFINITY},
+      {RLIMIT_DATA, "data", RLIM_INFINITY},
+      {RLIMIT_RSS, "rss", RLIM_INFINITY},
+      {RLIMIT_AS, "as", RLIM_INFINITY},
+      {RLIMIT_LOCKS, "locks", RLIM_INFINITY},
+      {RLIMIT_NICE, "nice", 0},
+      {RLIMIT_RTPRIO, "rtprio", 0},
+      {RLIMIT_RTTIME, "rttime", RLIM_INFINITY},
   };
   return profile;
 }

@@ -43,10 +43,11 @@ absl::string_view LayerName(Layer layer);  // "user_namespace"
 struct RlimitSetting {
   int resource;  // RLIMIT_*
   const char* name;
-  uint64_t value;
+  uint64_t value;     // The hard limit, or the daemon's own where that is less.
+  uint64_t soft = 0;  // 0: as the hard one.
 
   friend bool operator==(const RlimitSetting& a, const RlimitSetting& b) {
-    return a.resource == b.resource && a.value == b.value;
+    return a.resource == b.resource && a.value == b.value && a.soft == b.soft;
   }
 };
 

@@ -209,17 +209,20 @@ uint64_t RootCapabilities(const Profile& profile, LayerSet layers) {
 std::vector<PlanRlimit> ExecRlimits(const Profile& profile, LayerSet layers) {
   std::vector<PlanRlimit> limits;
   if (!layers.has(Layer::kRlimits)) return limits;
-  const auto add = [&limits](int resource, uint64_t wanted) {
+  const auto add = [&limits](int resource, uint64_t wanted, uint64_t soft) {
     rlimit own = {};
     getrlimit(static_cast<__rlimit_resource>(resource), &own);
     // A process without CAP_SYS_RESOURCE may only lower its hard limit.
-    const uint64_t value = std::min<uint64_t>(wanted, own.rlim_max);
-    limits.push_back({static_cast<uint32_t>(resource), 0, value, value});
+    const uint64_t hard = std::min<uint64_t>(wanted, own.rlim_max);
+    limits.push_back(
+        {static_cast<uint32_t>(resource), 0, soft == 0 ? hard : std::min(soft, hard), hard});
   };
-  for (const RlimitSetting& setting : profile.rlimits) add(setting.resource, setting.value);
+  for (const RlimitSetting& setting : profile.rlimits) {
+    add(setting.resource, setting.value, setting.soft);
+  }
   // The second line behind pids.max: counted for each user in the sandbox's user namespace, whose
   // own limit is on all of them together (prepare.cc).
-  add(RLIMIT_NPROC, static_cast<uint64_t>(profile.pids_max));
+  add(RLIMIT_NPROC, static_cast<uint64_t>(profile.pids_max), 0);
   return limits;
 }
 

@@ -6,7 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/personality.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -143,6 +145,15 @@ void Spawn(int link, const SpawnMessage& request, FdList& fds) {
   if (pidfd >= 0) close(pidfd);
 }
 
+// What the daemon got from whoever started it and keeps for itself. That a nice value cannot be
+// taken back without CAP_SYS_NICE is no reason to serve nobody.
+void ResetSchedulingAndPersonality() {
+  personality(PER_LINUX);
+  const sched_param none = {};
+  sched_setscheduler(0, SCHED_OTHER, &none);
+  setpriority(PRIO_PROCESS, 0, 0);
+}
+
 }  // namespace
 
 int RunZygote(int link, char* scratch) {
@@ -151,6 +162,7 @@ int RunZygote(int link, char* scratch) {
   prctl(PR_SET_NAME, "sandboxd-zygote");
   prctl(PR_SET_DUMPABLE, 0);
   ResetSignals();  // Whatever started the daemon may have had some ignored.
+  ResetSchedulingAndPersonality();
   signal(SIGPIPE, SIG_IGN);
   signal(SIGCHLD, SIG_IGN);  // Shims that end are reaped by the kernel; the daemon has pidfds.
   int error = MakePrivateRoot(scratch);

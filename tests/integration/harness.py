@@ -9,6 +9,7 @@ import struct
 import subprocess
 import tempfile
 import time
+import types
 
 BIN = os.environ.get("SANDBOXD_BIN", "build/release/bin")
 CGROUP_MOUNT = next(
@@ -170,6 +171,48 @@ class Wire:
             kind, _, got, body = self.receive()
             if got == stream:
                 return kind, body
+
+    def run(self, stream, sandbox, *argv, input=None, keep=True, **params):
+        """A whole exec: what came of it, and when (seconds since it was asked for)."""
+        done = types.SimpleNamespace(out=b"", err=b"", bytes=0, exit=None, error=None, times={})
+        begin = time.monotonic()
+        if input is not None:
+            params["stdin"] = "pipe"
+        self.request(stream, "exec.start", sandbox=sandbox, argv=list(argv), **params)
+        credit, position = 262144, 0
+        ready = False
+        while True:
+            while ready and input is not None and credit > 0:
+                part = input[position : position + min(65536, credit)]
+                if not part:
+                    self.send(END, stream, flags=1)
+                    input = None
+                    break
+                self.send(DATA, stream, part, flags=1)
+                position += len(part)
+                credit -= len(part)
+            kind, channel, got, body = self.receive()
+            if got != stream:
+                continue
+            done.times.setdefault(kind, time.monotonic() - begin)
+            if kind == ERROR:
+                done.error = body
+                return done
+            if kind == REPLY:
+                done.exec, ready = body["exec"], True
+            elif kind == DATA:
+                self.send(CREDIT, stream, struct.pack("<Q", len(body)), flags=channel)
+                done.bytes += len(body)
+                name = "out" if channel == 2 else "err"
+                # Without `keep` only the end of what came.
+                setattr(done, name, (getattr(done, name) + body)[0 if keep else -16 :])
+            elif kind == CREDIT:
+                credit += struct.unpack("<Q", body)[0]
+            elif kind == EXIT:
+                done.exit, input = body, None
+            elif kind == END and channel == 0:
+                done.times["end"] = time.monotonic() - begin
+                return done
 
     def close(self):
         self.socket.close()
