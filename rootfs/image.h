@@ -27,8 +27,8 @@ struct Image {
   std::vector<std::string> env;
 };
 
-// `path`, which is `directory` or, by name, beneath it: opened once, from `directory` downwards, and
-// through no symbolic link, so that nobody who can write there makes it lead elsewhere.
+// `path`, which is `directory` or, by name, beneath it: opened once, from `directory` downwards,
+// and through no symbolic link, so that nobody who can write there makes it lead elsewhere.
 // IMAGE_NOT_FOUND where it does not exist or is no directory; IMAGE_UNUSABLE where its /proc, /sys
 // or /dev is something else than a directory, since the sandbox's own go there.
 absl::StatusOr<std::shared_ptr<const Image>> OpenDirectoryImage(const std::string& directory,
