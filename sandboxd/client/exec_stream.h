@@ -26,8 +26,8 @@ struct ExecEvent {
     kStderrEnd,
     kStdinReady,   // After a short WriteStdin(): more can be written.
     kStdinClosed,  // Nobody reads stdin any more: what is written is dropped.
-    kExit,        // The process ended: `exit` is the specification's Exit. Output may still follow.
-    kDone,        // The stream is over.
+    kExit,  // The process ended: `exit` is the specification's Exit. Output may still follow.
+    kDone,  // The stream is over.
   };
   Kind kind = Kind::kNothing;
   // In the receive buffer, without a copy: valid until the next call on the client or any of its
@@ -55,8 +55,8 @@ class ExecStream {
 
   // Writes to the process's stdin, for an exec with "stdin": "pipe". Never waits: returns how much
   // was accepted, as credit and socket allowed; where that is not all, Next() will tell
-  // kStdinReady. Once nobody reads it any more everything is accepted, and dropped. FAILED_PRECONDITION
-  // without a pipe or after CloseStdin().
+  // kStdinReady. Once nobody reads it any more everything is accepted, and dropped.
+  // FAILED_PRECONDITION without a pipe or after CloseStdin().
   absl::StatusOr<size_t> WriteStdin(absl::Span<const char> data);
   // The process reads end-of-file after what was written.
   absl::Status CloseStdin();

@@ -136,7 +136,7 @@ class Box {
   std::vector<KilledCallback> on_killed_;
   uint32_t statuses_expected_ = 0;
   bool lost_ = false;
-  bool killed_ = false;   // The shim said that everything is gone.
+  bool killed_ = false;  // The shim said that everything is gone.
   bool finishing_ = false;
   bool removed_ = false;  // No trace is left.
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);

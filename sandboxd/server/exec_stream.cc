@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "sandboxd/wire/error.h"
 
@@ -185,6 +186,13 @@ void ExecStream::CloseInput() {
 
 void ExecStream::OnExited(ExecEnd& end) {
   exited_ = true;
+  if (!started_) {  // Its sandbox ended first. The client still waits for an answer.
+    done_ = true;
+    const std::string object = absl::StrCat("sandbox ", sandbox_id_);
+    return connection_.Error(
+        stream_, ReasonError(absl::StatusCode::kAborted, "SANDBOX_ENDED", object,
+                             absl::StrCat(object, " ended before the program started")));
+  }
   CloseInput();
   for (Output* output : {&stdout_, &stderr_}) {
     if (output->pump != nullptr) output->at_exit = output->pump->sent() + output->pump->Waiting();
@@ -193,7 +201,7 @@ void ExecStream::OnExited(ExecEnd& end) {
   end.stdout_bytes = stdout_.at_exit;
   end.stderr_bytes = stderr_.at_exit;
   end_ = end;
-  if (started_) SetTimer(kDrain);
+  SetTimer(kDrain);
   Advance();
 }
 

@@ -255,23 +255,24 @@ void Sandboxes::ArmDeadline(Sandbox& sandbox) {
       });
 }
 
+// The order is the argument: another user's name must not take what was meant for an id of one's
+// own.
 absl::StatusOr<Sandbox*> Sandboxes::Find(uid_t uid, absl::string_view reference) {
   const auto exact = sandboxes_.find(std::string(reference));
   if (exact != sandboxes_.end() && MaySee(uid, exact->second->owner())) {
     return exact->second.get();
   }
-  Sandbox* found = nullptr;
+  Sandbox* others = nullptr;
   for (const auto& [id, sandbox] : sandboxes_) {
-    if (!MaySee(uid, sandbox->owner())) continue;
-    if (!sandbox->spec().name.empty() && sandbox->spec().name == reference &&
-        (found == nullptr || sandbox->owner() == uid)) {
-      found = sandbox.get();
-    }
+    if (sandbox->spec().name.empty() || sandbox->spec().name != reference) continue;
+    if (sandbox->owner() == uid) return sandbox.get();
+    if (MaySee(uid, sandbox->owner())) others = sandbox.get();
   }
-  if (found != nullptr) return found;
-  if (reference.size() < kMinPrefix) return NotFound(reference);
+  Sandbox* found = nullptr;
   for (auto it = sandboxes_.lower_bound(std::string(reference));
-       it != sandboxes_.end() && absl::StartsWith(it->first, reference); ++it) {
+       reference.size() >= kMinPrefix && it != sandboxes_.end() &&
+       absl::StartsWith(it->first, reference);
+       ++it) {
     if (!MaySee(uid, it->second->owner())) continue;
     if (found != nullptr) {
       return ReasonError(absl::StatusCode::kInvalidArgument, "INVALID_FIELD", "params.sandbox",
@@ -279,6 +280,7 @@ absl::StatusOr<Sandbox*> Sandboxes::Find(uid_t uid, absl::string_view reference)
     }
     found = it->second.get();
   }
+  if (found == nullptr) found = others;
   if (found == nullptr) return NotFound(reference);
   return found;
 }

@@ -50,7 +50,8 @@ class Sandboxes : public Sandbox::Owner {
   void Drain(absl::AnyInvocable<void()> on_pool_gone);
 
   void Create(uid_t owner, CreateSpec spec, CreateCallback callback);
-  // By id, unique prefix of an id of at least 4 characters, or name, among those `uid` may see.
+  // By id, name of one's own, unique prefix of an id of at least 4 characters, or another's name,
+  // among those `uid` may see.
   absl::StatusOr<Sandbox*> Find(uid_t uid, absl::string_view reference);
   const Ended* FindEnded(uid_t uid, absl::string_view id) const;
   void Kill(Sandbox& sandbox, absl::string_view reason, Box::KilledCallback callback);
