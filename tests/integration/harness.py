@@ -31,7 +31,7 @@ class DidNotStart(RuntimeError):
 
 
 class Daemon:
-    def __init__(self, pool=2, extra="", program=("sandboxd",)):
+    def __init__(self, pool=2, extra="", program=("sandboxd",), ranges=None):
         self.program = program
         self.dir = tempfile.mkdtemp(prefix=PREFIX)
         self.group = os.path.basename(self.dir)
@@ -39,14 +39,14 @@ class Daemon:
         self.images = f"{self.dir}/images"
         os.mkdir(self.images)
         self.config = f"{self.dir}/config.toml"
-        first, ranges = IDS.split(":")
+        first, all_ranges = IDS.split(":")
         with open(self.config, "w") as file:
             file.write(
                 f'[daemon]\nsocket = "{self.socket}"\nsocket_group = ""\n'
                 f'run_dir = "{self.dir}/run"\nstate_dir = "{self.dir}/state"\n'
                 f'cgroup = "{self.group}"\nallow_hybrid_cgroups = true\n'
                 f'[images]\ndirectories = ["{self.images}"]\n'
-                f"[ids]\nbase = {first}\nranges = {ranges}\n"
+                f"[ids]\nbase = {first}\nranges = {ranges or all_ranges}\n"
                 f"[pool]\nsize = {pool}\n{extra}\n"
             )
         self.process = None

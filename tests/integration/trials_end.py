@@ -237,7 +237,7 @@ class CrashTrials(unittest.TestCase):
 
     def test_70_id_ranges_are_never_lost(self):
         self.daemon.close()
-        self.daemon = Daemon(pool=1, extra="[ids]\nranges = 6\n")
+        self.daemon = Daemon(pool=1, ranges=6)
         for number in range(10):
             boxes = [self.daemon.create() for _ in range(3)]
             if number % 2 == 0:
