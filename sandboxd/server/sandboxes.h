@@ -17,6 +17,7 @@
 #include "sandboxd/server/events.h"
 #include "sandboxd/server/pool.h"
 #include "sandboxd/server/sandbox.h"
+#include "sandboxd/server/state_file.h"
 
 namespace sandboxd::server {
 
@@ -91,7 +92,8 @@ class Sandboxes : public Sandbox::Owner {
   void Remove(const std::string& id, absl::string_view reason, const std::string& message);
   absl::Status Recover();
   void AdoptOne(const std::string& id);
-  absl::Status Readopt(const std::string& id, const nlohmann::json& state);
+  absl::Status Readopt(const std::string& id, const State& state);
+  std::string Quarantine(const std::string& id, const std::string& text);
 
   BoxHost& host_;
   EventLog& events_;
@@ -99,6 +101,7 @@ class Sandboxes : public Sandbox::Owner {
   const LayerSet layers_;
   std::map<std::string, CompiledProfile> profiles_;
   std::shared_ptr<const Image> host_image_;
+  std::string boot_id_;
   std::map<std::string, std::unique_ptr<Sandbox>> sandboxes_;
   std::map<std::string, EventLoop::TimerId> deadlines_;
   std::deque<Ended> ended_;
